@@ -1,0 +1,89 @@
+"""Checkpoints that survive a kill at any moment: safetensors for numbers, JSON for the rest, no pickle.
+
+A checkpoint is a folder ``step_00000040`` with ``tensors.safetensors`` and ``state.json``. It is written beside its
+place under a temporary name, flushed to the disk, and renamed: it is there whole or not at all.
+"""
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+KEEP = 2  # the newest, and the one before in case a disk fails
+_NAME = re.compile(r"step_(\d{8})")
+
+
+def save_checkpoint(folder: Path, step: int, tensors: dict[str, Tensor], state: dict[str, Any]) -> Path:
+    """Write a checkpoint under ``folder`` and drop all but the newest ``KEEP``. Returns its path."""
+    final = folder / f"step_{step:08d}"
+    temporary = folder / f".writing_{step:08d}"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    save_file(
+        {name: tensor.contiguous() for name, tensor in tensors.items()}, temporary / "tensors.safetensors"
+    )
+    (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="utf-8")
+    for path in temporary.iterdir():
+        _flush(path)
+    if final.exists():  # the same step was saved before: leave it, never a moment without it
+        shutil.rmtree(temporary)
+    else:
+        os.replace(temporary, final)
+        _flush(folder)
+    for old in _all(folder)[:-KEEP]:
+        shutil.rmtree(old)
+    return final
+
+
+def latest_checkpoint(folder: Path) -> Path:
+    """The newest checkpoint under ``folder``. Raises ``FileNotFoundError`` saying what was looked for."""
+    found = _all(folder)
+    if not found:
+        raise FileNotFoundError(
+            f"no checkpoint (a folder step_00000000) in {folder}; start a run with rlnotes train"
+        )
+    return found[-1]
+
+
+def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and state of one checkpoint. Raises ``ValueError`` naming a file that is missing or broken."""
+    for name in ("tensors.safetensors", "state.json"):
+        if not (path / name).is_file():
+            raise ValueError(f"checkpoint {path} lacks {name}; resume from another, or start again")
+    return load_file(path / "tensors.safetensors"), json.loads(
+        (path / "state.json").read_text(encoding="utf-8")
+    )
+
+
+def part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    """The tensors of one part (``model``, ``optimizer``, ...), under their own names.
+
+    Raises ``ValueError`` naming the part if the checkpoint lacks it.
+    """
+    found = {
+        key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")
+    }
+    if not found:
+        raise ValueError(f"the checkpoint lacks its part {name!r}; a run cannot go on from it exactly")
+    return found
+
+
+def _all(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("step_*") if _NAME.fullmatch(path.name))
+
+
+def _flush(path: Path) -> None:
+    """Have the system write ``path`` to the disk now."""
+    if os.name == "nt":
+        return  # Windows flushes neither a folder nor a file opened for reading
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,81 @@
+"""What a training run is told. One dataclass, from the command line, a notebook, or a checkpoint."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rlnotes.lm.model import PRESETS
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Settings of a run: a supervised warm start where no weights are shipped, then RL."""
+
+    task: str = "reverse"
+    """reverse, sort, add, countdown, or reasoning-gym/NAME"""
+    size: int | None = None
+    """size of the task's problems; the task's own default if not given"""
+    preset: str = "tiny"
+    """size of the model: tiny, small, medium, large"""
+    recipe: str = "grpo"
+    """objective: a name of rlnotes.objectives.RECIPES"""
+    steps: int = 60
+    """RL steps, each one rollout"""
+    prompts: int = 32
+    """prompts per rollout, B"""
+    group_size: int = 16
+    """responses per prompt, G"""
+    epochs: int = 1
+    """passes over each rollout"""
+    minibatches: int = 1
+    """updates per pass, each on whole groups"""
+    learning_rate: float = 1e-3
+    """of AdamW, after warm-up"""
+    warmup_updates: int = 10
+    """updates over which the learning rate rises from near 0: Adam's first step would else be a full sign step"""
+    gradient_clip: float = 1.0
+    """largest gradient norm"""
+    temperature: float = 1.0
+    """of sampling; log-probabilities are those of the tempered distribution, in sampler and trainer alike"""
+    warm_start: Literal["shipped", "train", "none"] = "shipped"
+    """shipped: use the package's weights if it has them, else train; train: always train; none: random weights"""
+    warm_target: float = 0.35
+    """sampled accuracy at which the supervised warm start stops"""
+    warm_batch: int = 64
+    """examples per warm-start update"""
+    warm_learning_rate: float = 1e-3
+    """of the warm start"""
+    warm_limit: int = 20_000
+    """most warm-start updates, whether or not the target was reached"""
+    seed: int = 0
+    """of weights, prompts and samples"""
+    device: str = "cpu"
+    """cpu, cuda, cuda:1, ..."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """bfloat16 needs a GPU; weights and optimiser stay float32"""
+    threads: int = 1
+    """CPU threads; more than one rarely pays for a tiny model"""
+
+    def __post_init__(self):
+        for name in ("prompts", "epochs", "minibatches", "warm_batch", "threads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        for name in ("steps", "warmup_updates", "warm_limit"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must not be negative")
+        for name in ("learning_rate", "gradient_clip", "temperature", "warm_learning_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")
+        if self.group_size < 2:
+            raise ValueError(
+                f"group_size is {self.group_size}: a group of one has no baseline; use 2 or more"
+            )
+        if self.prompts % self.minibatches:
+            raise ValueError(
+                f"minibatches {self.minibatches} does not divide prompts {self.prompts}: groups stay whole"
+            )
+        if self.preset not in PRESETS:
+            raise ValueError(f"unknown preset {self.preset!r}; choose one of {', '.join(PRESETS)}")
+        if self.precision == "bfloat16" and not self.device.startswith("cuda"):
+            raise ValueError(
+                f"precision bfloat16 needs a GPU, and device is {self.device!r}; use float32 there"
+            )

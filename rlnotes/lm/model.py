@@ -1,0 +1,246 @@
+"""A decoder-only transformer: learned positions, RMSNorm, ReLU, no biases.
+
+One ``forward`` serves three uses, told apart by the ``memory`` it is given: a plain pass (none), cached
+decoding (``KVCache``), and scoring many responses behind one shared prompt (``Prefix``).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Sizes of a :class:`Transformer`.
+
+    ``context`` is the largest number of positions, prompt and response together.
+    """
+
+    vocab_size: int
+    context: int
+    d_model: int = 64
+    n_layers: int = 2
+    n_heads: int = 4
+
+    def __post_init__(self):
+        for name in ("vocab_size", "context", "d_model", "n_layers", "n_heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.d_model % self.n_heads:
+            raise ValueError(f"n_heads {self.n_heads} does not divide d_model {self.d_model}")
+
+
+PRESETS: dict[str, dict[str, int]] = {
+    "tiny": dict(d_model=64, n_layers=2, n_heads=4),  # 0.1 M parameters
+    "small": dict(d_model=128, n_layers=4, n_heads=4),  # 0.8 M
+    "medium": dict(d_model=256, n_layers=6, n_heads=8),  # 4.7 M
+    "large": dict(d_model=384, n_layers=6, n_heads=6),  # 10.6 M
+}
+
+
+def preset_config(preset: str, vocab_size: int, context: int) -> ModelConfig:
+    """The :class:`ModelConfig` of a named size. Raises ``ValueError`` for an unknown name."""
+    if preset not in PRESETS:
+        raise ValueError(f"unknown preset {preset!r}; choose one of {', '.join(PRESETS)}")
+    return ModelConfig(vocab_size=vocab_size, context=context, **PRESETS[preset])
+
+
+def positions(mask: Tensor) -> Tensor:
+    """Position of each token, counted from the mask, so that left pads do not shift what follows.
+
+    ``mask`` (N, S) bool, True on real tokens. Returns (N, S) integers; pads get 0. Sampling and scoring both
+    use this function.
+    """
+    return (mask.long().cumsum(-1) - 1).clamp(min=0)
+
+
+class Memory(Protocol):
+    """Keys and values that a pass attends to besides its own."""
+
+    def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Take this layer's new keys and values (N, H, n, D); return all that the queries may see."""
+        ...
+
+
+class KVCache:
+    """Keys and values of a growing batch of sequences, allocated once: (L, N, H, S, D) each."""
+
+    def __init__(self, config: ModelConfig, n: int, length: int, device: torch.device, dtype: torch.dtype):
+        shape = (config.n_layers, n, config.n_heads, length, config.d_model // config.n_heads)
+        self.k = torch.empty(shape, device=device, dtype=dtype)
+        self.v = torch.empty(shape, device=device, dtype=dtype)
+        self.length = 0
+
+    def start(self, prefix: "Prefix", repeat: int) -> None:
+        """Fill the first positions with a prompt's keys and values, each prompt ``repeat`` times."""
+        for layer, (k, v) in enumerate(prefix.layers):
+            self.k[layer, :, :, : k.shape[2]] = k.repeat_interleave(repeat, 0)
+            self.v[layer, :, :, : v.shape[2]] = v.repeat_interleave(repeat, 0)
+        self.length = prefix.length
+
+    def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Write one step and return views of everything so far."""
+        end = self.length + k.shape[2]
+        self.k[layer, :, :, self.length : end] = k
+        self.v[layer, :, :, self.length : end] = v
+        if layer == self.k.shape[0] - 1:
+            self.length = end
+        return self.k[layer, :, :, :end], self.v[layer, :, :, :end]
+
+
+class Prefix:
+    """Keys and values of B prompts, computed once, differentiable, and shared by the G responses of each."""
+
+    def __init__(self):
+        self.layers: list[tuple[Tensor, Tensor]] = []
+
+    @property
+    def length(self) -> int:
+        """Number of prompt positions P."""
+        return self.layers[0][0].shape[2]
+
+    def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Remember the prompt's own keys and values."""
+        self.layers.append((k, v))
+        return k, v
+
+    def behind(self, repeat: int) -> "SharedPrefix":
+        """The memory for a pass over ``repeat`` responses per prompt."""
+        return SharedPrefix(self, repeat)
+
+
+class SharedPrefix:
+    """A :class:`Prefix` as seen by the responses that follow it."""
+
+    def __init__(self, prefix: Prefix, repeat: int):
+        self.prefix, self.repeat = prefix, repeat
+
+    def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Put the prompt's keys and values before the response's."""
+        prompt_k, prompt_v = self.prefix.layers[layer]
+        return (
+            torch.cat([prompt_k.repeat_interleave(self.repeat, 0), k], 2),
+            torch.cat([prompt_v.repeat_interleave(self.repeat, 0), v], 2),
+        )
+
+
+def attention_mask(
+    n_queries: int, n_keys: int, key_mask: Tensor | None, device: torch.device
+) -> Tensor | None:
+    """Who may see whom: query i stands at key position n_keys - n_queries + i and sees no later key.
+
+    ``key_mask`` (N, n_keys) bool hides pads. Returns None where nothing needs hiding, else a bool mask that
+    broadcasts to (N, H, n_queries, n_keys). The offset matters: PyTorch's own ``is_causal`` aligns the
+    queries with the *first* keys, which is wrong when a cache holds the earlier ones.
+    """
+    mask = None
+    if n_queries > 1:
+        ones = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
+        mask = ones.tril(n_keys - n_queries)[None, None]
+    if key_mask is not None:
+        hidden = key_mask[:, None, None, :]
+        mask = hidden if mask is None else mask & hidden
+        if n_queries > 1:
+            # a pad sees itself, so that its (unused) row is not empty: an empty softmax is NaN
+            mask = mask | torch.eye(n_keys, dtype=torch.bool, device=device)[n_keys - n_queries :]
+    return mask
+
+
+class Block(nn.Module):
+    """One layer: attention, then a ReLU network four times as wide, both added to the residual stream."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        d = config.d_model
+        self.n_heads = config.n_heads
+        self.norm_attention, self.norm_mlp = nn.RMSNorm(d), nn.RMSNorm(d)
+        self.qkv = nn.Linear(d, 3 * d, bias=False)
+        self.out = nn.Linear(d, d, bias=False)
+        self.up = nn.Linear(d, 4 * d, bias=False)
+        self.down = nn.Linear(4 * d, d, bias=False)
+
+    def forward(self, x: Tensor, layer: int, mask: Tensor | None, memory: Memory | None) -> Tensor:
+        """``x`` (N, n, d) to (N, n, d)."""
+        n, length, d = x.shape
+        qkv = self.qkv(self.norm_attention(x)).view(n, length, 3, self.n_heads, d // self.n_heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        if memory is not None:
+            k, v = memory.extend(layer, k, v)
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        x = x + self.out(attended.transpose(1, 2).reshape(n, length, d))
+        return x + self.down(F.relu(self.up(self.norm_mlp(x))))
+
+
+class Transformer(nn.Module):
+    """A decoder-only language model. ``Transformer(preset_config("tiny", vocab_size, context))``.
+
+    ``generator`` seeds the initial weights; without one they come from a generator seeded with 0.
+    """
+
+    def __init__(self, config: ModelConfig, generator: torch.Generator | None = None):
+        super().__init__()
+        self.config = config
+        self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.position_embedding = nn.Embedding(config.context, config.d_model)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
+        self.norm = nn.RMSNorm(config.d_model)
+        self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        generator = generator or torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                if parameter.dim() == 2:
+                    residual = name.endswith(("out.weight", "down.weight"))
+                    std = 0.02 / (2 * config.n_layers) ** 0.5 if residual else 0.02
+                    parameter.normal_(0.0, std, generator=generator)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of trainable numbers."""
+        return sum(p.numel() for p in self.parameters())
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.head.weight.device
+
+    def hidden(
+        self, tokens: Tensor, position: Tensor, key_mask: Tensor | None = None, memory: Memory | None = None
+    ) -> Tensor:
+        """The last layer's states (N, n, d) of ``tokens`` (N, n) at ``position`` (n,) or (N, n).
+
+        ``key_mask`` (N, keys) bool hides padded keys, those in ``memory`` first. Positions at or past the
+        context raise ``ValueError``: they never wrap.
+        """
+        x = self.token_embedding(tokens) + self.position_embedding(position)
+        n_keys = tokens.shape[1]
+        if isinstance(memory, KVCache):
+            n_keys += memory.length
+        elif isinstance(memory, SharedPrefix):
+            n_keys += memory.prefix.length
+        mask = attention_mask(tokens.shape[1], n_keys, key_mask, tokens.device)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, layer, mask, memory)
+        return self.norm(x)
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Logits (N, S, V) of the token after each of ``tokens`` (N, S).
+
+        ``mask`` (N, S) bool is False on left pads.
+        """
+        self.check_length(tokens.shape[1])
+        if mask is None:
+            position = torch.arange(tokens.shape[1], device=tokens.device)
+        else:
+            position = positions(mask)
+        return self.head(self.hidden(tokens, position, mask))
+
+    def check_length(self, length: int) -> None:
+        """Raise ``ValueError`` if ``length`` positions do not fit the context."""
+        if length > self.config.context:
+            raise ValueError(
+                f"{length} positions do not fit the model's context of {self.config.context}; "
+                "shorten the prompt or the response, or build the model with a larger context"
+            )

@@ -1,0 +1,156 @@
+"""Sampling responses and scoring them again, by one model and one definition of the distribution."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rlnotes.lm.model import KVCache, Prefix, Transformer, positions
+from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
+
+
+def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
+    """Compute in ``dtype`` on a GPU. On a CPU only float32 is offered: bfloat16 has no hardware there."""
+    if dtype == torch.float32:
+        return nullcontext()
+    if device.type != "cuda":
+        raise ValueError(f"dtype {dtype} needs a CUDA device; on {device.type} use float32")
+    return torch.autocast("cuda", dtype)
+
+
+def prefill(model: Transformer, prompts: Tensor, prompt_mask: Tensor | None) -> tuple[Prefix, Tensor]:
+    """Run B prompts once. Returns their keys and values, and the states (B, 1, d) before the first answer."""
+    prefix = Prefix()
+    if prompt_mask is None:
+        position = torch.arange(prompts.shape[1], device=prompts.device)
+    else:
+        position = positions(prompt_mask)
+    states = model.hidden(prompts, position, prompt_mask, prefix)
+    return prefix, states[:, -1:]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Draws G responses of up to ``max_length`` tokens for each prompt.
+
+    ``top_logp`` asks for the K likeliest tokens of mu at every position. ``dtype`` is bfloat16 or float32;
+    log-probabilities are float32 in both. The same seed on the same device gives the same tokens.
+    """
+
+    max_length: int
+    eos: int
+    transform: SamplingTransform = SamplingTransform()
+    top_logp: int = 0
+    dtype: torch.dtype = torch.float32
+
+    def __post_init__(self):
+        if self.max_length < 1:
+            raise ValueError(f"max_length is {self.max_length}; a response has at least one token")
+
+    @torch.no_grad()
+    def sample(
+        self,
+        model: Transformer,
+        prompts: Tensor,
+        group_size: int,
+        generator: torch.Generator,
+        version: int = 0,
+        prompt_mask: Tensor | None = None,
+    ) -> Rollout:
+        """Sample ``group_size`` responses to each of ``prompts`` (B, P).
+
+        ``generator`` lives on the model's device. ``version`` is written into the rollout. ``prompt_mask``
+        (B, P) is False on left pads. Raises ``ValueError`` if prompt and response do not fit the context, or if
+        the model gives no usable distribution (NaN, or every logit -inf).
+        """
+        b, p = prompts.shape
+        model.check_length(p + self.max_length)
+        n, device = b * group_size, prompts.device
+        with autocast(device, self.dtype):
+            prefix, state = prefill(model, prompts, prompt_mask)
+            cache = KVCache(model.config, n, p + self.max_length, device, prefix.layers[0][0].dtype)
+            cache.start(prefix, group_size)
+            state = state.repeat_interleave(group_size, 0)
+            key_mask, position = None, torch.tensor([p], device=device)
+            if prompt_mask is not None:
+                key_mask = prompt_mask.repeat_interleave(group_size, 0)
+                position = key_mask.sum(-1, keepdim=True)
+            tokens = torch.full((n, self.max_length), self.eos, device=device)
+            logp = torch.zeros(n, self.max_length, device=device)
+            top: list[tuple[Tensor, Tensor]] = []
+            done = torch.zeros(n, dtype=torch.bool, device=device)
+            for t in range(self.max_length):
+                log_probs = self.transform.log_probs(model.head(state)[:, 0].float())
+                # Gumbel-max: argmax of log p + Gumbel noise is a draw from p, and needs no synchronisation
+                noise = torch.empty_like(log_probs).exponential_(generator=generator)
+                token = (log_probs - noise.log()).argmax(-1)
+                tokens[:, t] = token.where(~done, self.eos)
+                logp[:, t] = log_probs.gather(-1, token[:, None])[:, 0].where(~done, 0.0)
+                if self.top_logp:
+                    top.append(tuple(log_probs.topk(min(self.top_logp, log_probs.shape[-1]), dim=-1)))
+                done = done | (token == self.eos)
+                # asking whether all are done would make a GPU wait at every token
+                if t == self.max_length - 1 or (device.type == "cpu" and bool(done.all())):
+                    break
+                if key_mask is not None:
+                    key_mask = torch.cat([key_mask, key_mask.new_ones(n, 1)], -1)
+                state = model.hidden(tokens[:, t : t + 1], position + t, key_mask, cache)
+        if not bool(torch.isfinite(logp).all()):
+            row = int((~torch.isfinite(logp)).any(-1).nonzero()[0])
+            raise ValueError(
+                f"the model gives no distribution to sample from for response {row}: its logits are NaN or all -inf; "
+                "the weights have diverged, so go back to the last checkpoint with a smaller learning rate"
+            )
+        return Rollout(
+            prompts=prompts,
+            group=torch.arange(b, device=device).repeat_interleave(group_size),
+            tokens=tokens,
+            mask=response_mask(tokens, self.eos),
+            logp_behavior=logp,
+            version=torch.full_like(tokens, version),
+            transform=self.transform,
+            prompt_mask=prompt_mask,
+            topk_ids=self._stack([ids for _, ids in top]),
+            topk_logp=self._stack([values for values, _ in top]),
+        )
+
+    def _stack(self, steps: list[Tensor]) -> Tensor | None:
+        """(N, T, K) from one (N, K) per sampled position; positions after the last are filled with it."""
+        if not steps:
+            return None
+        return torch.stack(steps + [steps[-1]] * (self.max_length - len(steps)), 1)
+
+
+def response_logits(model: Transformer, rollout: Rollout, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Logits (N, T, V) at every response position, with gradients.
+
+    Each prompt is run once and its keys and values are shared by its group: the same numbers as running every
+    prompt with every response, in about half the time.
+    """
+    with autocast(rollout.tokens.device, dtype):
+        prefix, last = prefill(model, rollout.prompts, rollout.prompt_mask)
+        g, (n, t), p = rollout.group_size, rollout.tokens.shape, rollout.prompts.shape[1]
+        model.check_length(p + t)
+        states = last.repeat_interleave(g, 0)
+        if t > 1:
+            position = p + torch.arange(t - 1, device=last.device)
+            key_mask = None
+            if rollout.prompt_mask is not None:
+                prompt_mask = rollout.prompt_mask.repeat_interleave(g, 0)
+                key_mask = torch.cat([prompt_mask, prompt_mask.new_ones(n, t - 1)], -1)
+                position = positions(key_mask)[:, p:]
+            rest = model.hidden(rollout.tokens[:, :-1], position, key_mask, prefix.behind(g))
+            states = torch.cat([states, rest], 1)
+        return model.head(states).float()
+
+
+def token_logp(logits: Tensor, rollout: Rollout) -> Tensor:
+    """Log-probability (N, T) of the rollout's tokens under ``logits`` (N, T, V) and its own transform."""
+    log_probs = rollout.transform.log_probs(logits)
+    return log_probs.gather(-1, rollout.tokens[..., None])[..., 0]
+
+
+def score(model: Transformer, rollout: Rollout, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Log-probability (N, T) that ``model`` gives each sampled token, transform included, with gradients."""
+    return token_logp(response_logits(model, rollout, dtype), rollout)

@@ -1,0 +1,18 @@
+"""Tasks by name."""
+
+from rlnotes.lm.countdown import Countdown
+from rlnotes.lm.tasks import Add, Reverse, Sort, Task
+
+SIZED: dict[str, type[Reverse] | type[Sort] | type[Add]] = {"reverse": Reverse, "sort": Sort, "add": Add}
+TASK_NAMES = (*SIZED, "countdown", "reasoning-gym/NAME")
+
+
+def make_task(name: str, size: int | None = None) -> Task:
+    """The task called ``name``; ``size`` None is its default. Raises ``ValueError`` for an unknown name or size."""
+    if name in SIZED:
+        return SIZED[name]() if size is None else SIZED[name](size)
+    if name == "countdown":
+        if size is not None:
+            raise ValueError("countdown has one size: leave size out")
+        return Countdown()
+    raise ValueError(f"unknown task {name!r}; choose one of {', '.join(TASK_NAMES)}")

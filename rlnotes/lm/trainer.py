@@ -1,0 +1,341 @@
+"""The training loop: a supervised warm start, then RL, one step at a time."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rlnotes.estimators.divergences import entropy
+from rlnotes.lm.checkpoint import latest_checkpoint, load_checkpoint, part, save_checkpoint
+from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.model import Transformer, preset_config
+from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
+from rlnotes.lm.sampler import Sampler, response_logits, score, token_logp
+from rlnotes.lm.task_registry import make_task
+from rlnotes.lm.tasks import Split, Task
+from rlnotes.lm.shipped import has_weights, load_weights
+from rlnotes.objectives import RECIPES, Batch, Choices, policy_loss
+from rlnotes.objectives.aggregations import Totals
+from rlnotes.objectives.diagnostics import closed_gate_fraction
+
+Metrics = dict[str, float]
+
+
+class Trainer:
+    """Trains a tiny transformer on a token task. ``for metrics in Trainer(config).run(): ...``
+
+    ``task`` and ``choices`` replace what ``config`` names, for a task or an objective of your own.
+
+    Every random number comes from two generators made from ``config.seed``: ``data_generator`` draws prompts, and
+    ``generator`` draws tokens. An interrupt (Ctrl-C, or the stop button) takes effect between steps, so the trainer
+    is always in the state after a whole step and can go on, be saved, or be used. A second one stops at once.
+    """
+
+    def __init__(self, config: TrainConfig, task: Task | None = None, choices: Choices | None = None):
+        if choices is None and config.recipe not in RECIPES:
+            raise ValueError(
+                f"unknown recipe {config.recipe!r}; choose one of {', '.join(RECIPES)}, or pass choices=Choices(...)"
+            )
+        torch.set_num_threads(config.threads)
+        self.choices = choices or RECIPES[config.recipe]
+        self.task = task or make_task(config.task, config.size)
+        self.config = replace(config, recipe="custom") if choices is not None else config
+        self.device = torch.device(config.device)
+        self.dtype = getattr(torch, config.precision)
+        self.data_generator = torch.Generator().manual_seed(config.seed)
+        self.generator = torch.Generator(self.device).manual_seed(config.seed + 1)
+        context = self.task.prompt_length + self.task.max_response_length
+        sizes = preset_config(config.preset, len(self.task.vocabulary), context)
+        self.model = Transformer(sizes, torch.Generator().manual_seed(config.seed + 2)).to(self.device)
+        self.reference: Transformer | None = None
+        self.optimizer = self._make_optimizer(config.warm_learning_rate, (0.9, 0.98))
+        self.sampler = Sampler(
+            self.task.max_response_length,
+            self.task.vocabulary.eos,
+            SamplingTransform(config.temperature),
+            dtype=self.dtype,
+        )
+        self.warm_updates = 0
+        self.updates = 0  # RL updates: the version of the weights
+        self.step = 0
+        self.tokens = 0
+        self.warm = config.warm_start == "none"
+        if (
+            config.warm_start == "shipped"
+            and task is None
+            and has_weights(config.task, config.size, config.preset)
+        ):
+            load_weights(self.model, config.task, config.size, config.preset)
+            self.warm = True
+        if self.warm:
+            self._begin_rl()
+
+    # the loop
+
+    def run(self, steps: int | None = None) -> Iterator[Metrics]:
+        """Warm start if still due, then RL until ``steps`` (default ``config.steps``) in all. Yields metrics.
+
+        Metrics of a warm-start update: ``phase`` 0, ``loss``, and now and then ``accuracy``. Of an RL step: see
+        :meth:`rl_step`.
+        """
+        while not self.warm:
+            with interrupt_between_steps():
+                metrics = self.warm_step()
+            yield metrics
+        while self.step < (self.config.steps if steps is None else steps):
+            with interrupt_between_steps():
+                metrics = self.rl_step()
+            yield metrics
+
+    def warm_step(self) -> Metrics:
+        """One supervised update on right answers; every fifth one measures sampled accuracy on training prompts."""
+        config = self.config
+        examples = self.task.sample(config.warm_batch, self.data_generator)
+        prompts, answers = examples.prompts.to(self.device), examples.answers.to(self.device)
+        rollout = Rollout(
+            prompts=prompts,
+            group=torch.arange(len(prompts), device=self.device),
+            tokens=answers,
+            mask=response_mask(answers, self.task.vocabulary.eos),
+            logp_behavior=torch.zeros(answers.shape, device=self.device),
+            version=torch.zeros_like(answers),
+            transform=SamplingTransform(),
+        )
+        logits = response_logits(self.model, rollout, self.dtype)
+        loss = F.cross_entropy(logits[rollout.mask], answers[rollout.mask])
+        loss.backward()
+        gradient_norm = self._update(config.warm_learning_rate, self.warm_updates)
+        self.warm_updates += 1
+        metrics: Metrics = dict(
+            phase=0, step=self.warm_updates, loss=loss.item(), gradient_norm=gradient_norm
+        )
+        if self.warm_updates % 5 == 0 or self.warm_updates >= config.warm_limit:
+            metrics["accuracy"] = self.evaluate(256, "train")
+            if metrics["accuracy"] >= config.warm_target or self.warm_updates >= config.warm_limit:
+                self._begin_rl()
+        return metrics
+
+    def rl_step(self) -> Metrics:
+        """One rollout and the updates on it.
+
+        | metric | meaning |
+        |---|---|
+        | ``reward`` | mean reward of the rollout, before the updates |
+        | ``loss``, ``gradient_norm`` | of the last update; the loss of centred advantages is near 0 and means little |
+        | ``entropy`` | of the next-token distribution, mean over response tokens, nats |
+        | ``ratio_deviation`` | largest abs(pi / mu - 1) on the first update: 0 up to rounding, or something is wrong |
+        | ``gate_closed`` | share of tokens with an advantage that the gate gave no gradient, over all updates |
+        | ``wasted_groups`` | share of groups whose rewards are all equal, so that they teach nothing |
+        | ``length``, ``truncated`` | mean response length; share that hit the limit |
+        | ``tokens``, ``seconds`` | response tokens sampled so far; wall time of this step |
+        """
+        started = time.perf_counter()
+        config = self.config
+        prompts = self.task.sample(config.prompts, self.data_generator).prompts.to(self.device)
+        rollout = self.sampler.sample(
+            self.model, prompts, config.group_size, self.generator, version=self.updates
+        )
+        rewards = self.task.score(rollout)
+        advantages = self.choices.advantage(rewards, config.group_size)
+        with torch.no_grad():
+            proximal = score(self.model, rollout, self.dtype) if self.choices.needs_proximal else None
+            reference = score(self.reference, rollout, self.dtype) if self.reference is not None else None
+        metrics: Metrics = dict(phase=1, step=self.step + 1, reward=rewards.mean().item())
+        closed = []
+        for epoch in range(config.epochs):
+            for i, rows in enumerate(self._minibatches(epoch)):
+                first = epoch == 0 and i == 0
+                loss, extra = self._backward(rollout, rows, advantages, proximal, reference, first)
+                metrics |= extra
+                closed.append(metrics.pop("gate_closed"))
+                metrics |= dict(loss=loss, gradient_norm=self._update(config.learning_rate, self.updates))
+                self.updates += 1
+        self.step += 1
+        self.tokens += int(rollout.mask.sum())
+        groups = rewards.view(config.prompts, -1)
+        metrics |= dict(
+            gate_closed=sum(closed) / len(closed),
+            wasted_groups=(groups == groups[:, :1]).all(-1).float().mean().item(),
+            length=rollout.mask.sum(-1).float().mean().item(),
+            truncated=rollout.truncated(self.task.vocabulary.eos).float().mean().item(),
+            tokens=self.tokens,
+            seconds=time.perf_counter() - started,
+        )
+        return metrics
+
+    def _backward(
+        self,
+        rollout: Rollout,
+        rows: Tensor,
+        advantages: Tensor,
+        proximal: Tensor | None,
+        reference: Tensor | None,
+        first: bool,
+    ) -> tuple[float, Metrics]:
+        """Gradient of the loss on the groups of prompts ``rows``; returns the loss and what was seen on the way.
+
+        Groups whose advantages are all 0 have no gradient and are left out: the loss keeps the sizes of the whole
+        minibatch, so this is exact. A KL penalty has a gradient there too, and keeps them in.
+        """
+        g = rollout.group_size
+        whole = rollout.groups(rows)
+        totals = Totals(len(whole.tokens), int(whole.mask.sum()), self.task.max_response_length)
+        if self.choices.kl is None:
+            rows = rows[(advantages.view(-1, g)[rows] != 0).any(-1)]
+            if len(rows) == 0:
+                for parameter in self.model.parameters():
+                    parameter.grad = torch.zeros_like(parameter)
+                return 0.0, dict(gate_closed=0.0)
+        used = rollout.groups(rows)
+        member = (rows[:, None] * g + torch.arange(g, device=rows.device)).reshape(-1)
+        logits = response_logits(self.model, used, self.dtype)
+        batch = Batch(
+            logp=token_logp(logits, used),
+            mask=used.mask,
+            advantages=advantages[member],
+            logp_behavior=used.logp_behavior,
+            logp_proximal=None if proximal is None else proximal[member],
+            logp_reference=None if reference is None else reference[member],
+            totals=totals,
+        )
+        loss = policy_loss(self.choices, batch)
+        loss.backward()
+        seen: Metrics = dict(gate_closed=closed_gate_fraction(self.choices, batch).item())
+        if first:
+            with torch.no_grad():
+                seen["entropy"] = entropy(used.transform.log_probs(logits))[used.mask].mean().item()
+                log_ratio = batch.log_ratio("logp", "logp_behavior")
+                seen["ratio_deviation"] = torch.expm1(log_ratio).abs().max().item()
+        return loss.item(), seen
+
+    def _minibatches(self, epoch: int) -> list[Tensor]:
+        """Prompt rows of each update: all in order on the first pass, shuffled on later ones."""
+        rows = torch.arange(self.config.prompts)
+        if epoch > 0:
+            rows = torch.randperm(self.config.prompts, generator=self.data_generator)
+        return list(rows.to(self.device).chunk(self.config.minibatches))
+
+    def _update(self, learning_rate: float, updates_before: int) -> float:
+        """Clip the gradient, step, clear it. Returns the norm before clipping."""
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_clip).item()
+        warm_up = min(1.0, (updates_before + 1) / max(1, self.config.warmup_updates))
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate * warm_up
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return norm
+
+    def _begin_rl(self) -> None:
+        """End the warm start: a fresh optimiser, and the reference if the objective has a KL penalty."""
+        self.warm = True
+        self.optimizer = self._make_optimizer(self.config.learning_rate, (0.9, 0.95))
+        if self.choices.kl is not None:
+            self.reference = Transformer(self.model.config).to(self.device).requires_grad_(False)
+            self.reference.load_state_dict(self.model.state_dict())
+
+    def _make_optimizer(self, learning_rate: float, betas: tuple[float, float]) -> torch.optim.AdamW:
+        return torch.optim.AdamW(self.model.parameters(), learning_rate, betas, weight_decay=0.0)
+
+    # looking at it
+
+    def sample(
+        self, prompts: int = 8, group_size: int = 1, split: Split = "heldout", seed: int = 0
+    ) -> Rollout:
+        """Responses to fresh prompts, drawn from generators of their own, so that training is not disturbed."""
+        drawn = self.task.sample(prompts, torch.Generator().manual_seed(seed), split).prompts.to(self.device)
+        generator = torch.Generator(self.device).manual_seed(seed)
+        return self.sampler.sample(self.model, drawn, group_size, generator, version=self.updates)
+
+    def evaluate(self, prompts: int = 512, split: Split = "heldout", seed: int = 0) -> float:
+        """Mean reward of one sampled response to each of ``prompts`` fresh prompts."""
+        return self.task.score(self.sample(prompts, 1, split, seed)).mean().item()
+
+    # keeping it
+
+    def save(self, folder: Path) -> Path:
+        """Write everything that an exact continuation needs, atomically, into ``folder``. Returns the path."""
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        if self.reference is not None:
+            tensors |= {f"reference.{name}": value for name, value in self.reference.state_dict().items()}
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in moments.items()}
+        tensors["rng.data"] = self.data_generator.get_state()
+        tensors["rng.sample"] = self.generator.get_state()
+        state: dict[str, Any] = dict(config=asdict(self.config))
+        state |= {name: getattr(self, name) for name in ("warm", "warm_updates", "updates", "step", "tokens")}
+        return save_checkpoint(folder, self.warm_updates + self.step, tensors, state)
+
+    @classmethod
+    def load(
+        cls, folder: Path, task: Task | None = None, choices: Choices | None = None, **changes: Any
+    ) -> "Trainer":
+        """The trainer of the newest checkpoint in ``folder``. On a CPU it goes on bit for bit.
+
+        ``changes`` replace settings (``steps=200``). A run with an objective or a task of your own needs them again.
+        Raises ``FileNotFoundError`` without a checkpoint, ``ValueError`` naming a missing part.
+        """
+        tensors, state = load_checkpoint(latest_checkpoint(folder))
+        config = TrainConfig(**state["config"])
+        if config.recipe == "custom" and choices is None:
+            raise ValueError("this run used an objective of its own; pass it again as choices=Choices(...)")
+        trainer = cls(replace(config, warm_start="none", **changes), task, choices)
+        trainer.config = replace(trainer.config, warm_start=config.warm_start)
+        for name in ("warm", "warm_updates", "updates", "step", "tokens"):
+            setattr(trainer, name, state[name])
+        trainer.model.load_state_dict(part(tensors, "model"))
+        if trainer.warm:
+            trainer._begin_rl()
+        else:
+            trainer.optimizer = trainer._make_optimizer(config.warm_learning_rate, (0.9, 0.98))
+        if trainer.reference is not None:
+            trainer.reference.load_state_dict(part(tensors, "reference"))
+        trainer._load_optimizer(tensors)
+        rng = part(tensors, "rng")
+        trainer.data_generator.set_state(rng["data"].cpu())
+        trainer.generator.set_state(rng["sample"].cpu())
+        return trainer
+
+    def _load_optimizer(self, tensors: dict[str, Tensor]) -> None:
+        if (self.updates if self.warm else self.warm_updates) == 0:
+            return  # a fresh optimiser has no moments yet
+        moments: dict[int, dict[str, Tensor]] = {}
+        for key, value in part(tensors, "optimizer").items():
+            index, name = key.split(".")
+            moments.setdefault(int(index), {})[name] = value
+        self.optimizer.load_state_dict(
+            dict(state=moments, param_groups=self.optimizer.state_dict()["param_groups"])
+        )
+
+
+@contextmanager
+def interrupt_between_steps() -> Iterator[None]:
+    """Let the step in hand finish when the user interrupts, then raise ``KeyboardInterrupt``.
+
+    A second interrupt is not held back. Outside the main thread, where Python delivers no signals, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    interrupted = False
+    before = signal.getsignal(signal.SIGINT)
+
+    def hold(*_: Any) -> None:
+        nonlocal interrupted
+        interrupted = True
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted:
+        raise KeyboardInterrupt

@@ -1,0 +1,43 @@
+"""Choice 5: what one token weighs in the batch.
+
+Each function takes the ``mask`` (N, T) and :class:`Totals` and returns weights (N, T): the loss is the weighted sum
+of the token losses. Totals are those of the whole batch, so the losses of its parts add up to the loss of the whole.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sizes of the whole batch that a loss is a part of: responses, tokens, and the longest response allowed."""
+
+    responses: int
+    tokens: int
+    max_length: int
+
+    @staticmethod
+    def of(mask: Tensor, max_length: int | None = None) -> "Totals":
+        """Sizes of a batch that is whole. ``max_length`` defaults to the width of ``mask``."""
+        return Totals(mask.shape[0], int(mask.sum()), max_length or mask.shape[1])
+
+
+def response_mean(mask: Tensor, totals: Totals) -> Tensor:
+    """Mean over the response, then over responses (GRPO): 002 eq. (97). Short responses weigh more per token."""
+    return mask / mask.sum(-1, keepdim=True) / totals.responses
+
+
+def constant(mask: Tensor, totals: Totals) -> Tensor:
+    """Sum over tokens, divided by T_max and by the number of responses (Dr. GRPO): 002 eq. (100)."""
+    return mask / (totals.max_length * totals.responses)
+
+
+def token_mean(mask: Tensor, totals: Totals) -> Tensor:
+    """Mean over all tokens of the batch (DAPO): 002 eq. (102). Long responses weigh more."""
+    return mask / totals.tokens
+
+
+def response_sum(mask: Tensor, totals: Totals) -> Tensor:
+    """Sum over tokens, divided by the number of responses: the policy gradient itself, and 001 section 4.5."""
+    return mask / totals.responses

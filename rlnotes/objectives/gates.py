@@ -1,0 +1,77 @@
+"""Choice 3: what limits how far a token may push. And what corrects for a sampler that is not the trainer.
+
+A gate takes ratios (N, T) and advantages (N, T) and returns the surrogate (N, T) to be *maximised*, through whose
+ratios the gradient flows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from rlnotes.objectives.ratios import token
+
+
+class Gate(Protocol):
+    """The surrogate of each token."""
+
+    def __call__(self, ratio: Tensor, advantages: Tensor) -> Tensor:
+        """(N, T) and (N, T) to (N, T)."""
+        ...
+
+
+def no_gate(ratio: Tensor, advantages: Tensor) -> Tensor:
+    """Ratio times advantage: importance sampling without a limit."""
+    return ratio * advantages
+
+
+@dataclass(frozen=True)
+class Clip:
+    """min(r A, clip(r, 1 - low, 1 + high) A): PPO's clip, 002 eqs. (96), (101).
+
+    ``dual`` is the dual clip: where A < 0 the surrogate is at least ``dual`` times A, so that a huge ratio pushes
+    no more. verl has it on at 3; TRL calls it ``delta``.
+    """
+
+    low: float = 0.2
+    high: float = 0.2
+    dual: float | None = None
+
+    def __post_init__(self):
+        if not (0 <= self.low <= 1 and self.high >= 0):
+            raise ValueError(
+                f"low is {self.low} and high is {self.high}; low must be in [0, 1] and high not negative"
+            )
+        if self.dual is not None and self.dual <= 1 + self.high:
+            raise ValueError(f"dual is {self.dual}; it must be greater than 1 + high = {1 + self.high}")
+
+    def __call__(self, ratio: Tensor, advantages: Tensor) -> Tensor:
+        """The clipped surrogate of each token."""
+        clipped = ratio.clamp(1 - self.low, 1 + self.high)
+        surrogate = torch.minimum(ratio * advantages, clipped * advantages)
+        if self.dual is None:
+            return surrogate
+        return torch.where(advantages < 0, torch.maximum(surrogate, self.dual * advantages), surrogate)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A weight for the sampler's mismatch: proximal over behaviour, without gradient, kept in [low, high].
+
+    ``ratio`` is the level of the weight (a function of :mod:`rlnotes.objectives.ratios`). What lies outside is
+    pulled to the border (``"clamp"``: truncated importance sampling) or gets weight 0 (``"drop"``: IcePop).
+    """
+
+    high: float
+    low: float = 0.0
+    outside: Literal["clamp", "drop"] = "clamp"
+    ratio: Callable[[Tensor, Tensor], Tensor] = token
+
+    def __call__(self, log_ratio: Tensor, mask: Tensor) -> Tensor:
+        """Weights (N, T) from log proximal - log behaviour (N, T)."""
+        weight = self.ratio(log_ratio.detach(), mask)
+        if self.outside == "clamp":
+            return weight.clamp(self.low, self.high)
+        return torch.where((weight >= self.low) & (weight <= self.high), weight, 0.0)
