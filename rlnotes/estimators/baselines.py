@@ -17,9 +17,7 @@ def _groups(rewards: Array, group_size: int) -> Array:
     xp = array_namespace(rewards)
     n = rewards.shape[0]
     if rewards.ndim != 1:
-        raise ValueError(
-            f"rewards has shape {tuple(rewards.shape)}; one reward per response, (N,), is needed"
-        )
+        raise ValueError(f"rewards has shape {tuple(rewards.shape)}; one reward per response, (N,), is needed")
     if group_size < 2:
         raise ValueError(
             f"group_size is {group_size}: a group of one has no other response to be compared with; "
@@ -44,9 +42,7 @@ def group_mean(rewards: Array, group_size: int) -> Array:
     return xp.reshape(xp.where(equal, xp.zeros_like(centred), centred), rewards.shape)
 
 
-def group_mean_std(
-    rewards: Array, group_size: int, ddof: int = 0, eps: float = 1e-8, eps_inside: bool = True
-) -> Array:
+def group_mean_std(rewards: Array, group_size: int, ddof: int = 0, eps: float = 1e-8, eps_inside: bool = True) -> Array:
     """Reward minus the group's mean, over the group's standard deviation: GRPO, 002 eqs. (90), (91).
 
     The defaults are the source's: population standard deviation (``ddof=0``) and ``eps`` inside the root. Six

@@ -25,9 +25,7 @@ def save_checkpoint(folder: Path, step: int, tensors: dict[str, Tensor], state: 
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
-    save_file(
-        {name: tensor.contiguous() for name, tensor in tensors.items()}, temporary / "tensors.safetensors"
-    )
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary / "tensors.safetensors")
     (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="utf-8")
     for path in temporary.iterdir():
         _flush(path)
@@ -45,9 +43,7 @@ def latest_checkpoint(folder: Path) -> Path:
     """The newest checkpoint under ``folder``. Raises ``FileNotFoundError`` saying what was looked for."""
     found = _all(folder)
     if not found:
-        raise FileNotFoundError(
-            f"no checkpoint (a folder step_00000000) in {folder}; start a run with rlnotes train"
-        )
+        raise FileNotFoundError(f"no checkpoint (a folder step_00000000) in {folder}; start a run with rlnotes train")
     return found[-1]
 
 
@@ -56,9 +52,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     for name in ("tensors.safetensors", "state.json"):
         if not (path / name).is_file():
             raise ValueError(f"checkpoint {path} lacks {name}; resume from another, or start again")
-    return load_file(path / "tensors.safetensors"), json.loads(
-        (path / "state.json").read_text(encoding="utf-8")
-    )
+    return load_file(path / "tensors.safetensors"), json.loads((path / "state.json").read_text(encoding="utf-8"))
 
 
 def part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
@@ -66,9 +60,7 @@ def part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
 
     Raises ``ValueError`` naming the part if the checkpoint lacks it.
     """
-    found = {
-        key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")
-    }
+    found = {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
     if not found:
         raise ValueError(f"the checkpoint lacks its part {name!r}; a run cannot go on from it exactly")
     return found

@@ -66,9 +66,7 @@ class TrainConfig:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")
         if self.group_size < 2:
-            raise ValueError(
-                f"group_size is {self.group_size}: a group of one has no baseline; use 2 or more"
-            )
+            raise ValueError(f"group_size is {self.group_size}: a group of one has no baseline; use 2 or more")
         if self.prompts % self.minibatches:
             raise ValueError(
                 f"minibatches {self.minibatches} does not divide prompts {self.prompts}: groups stay whole"
@@ -76,6 +74,4 @@ class TrainConfig:
         if self.preset not in PRESETS:
             raise ValueError(f"unknown preset {self.preset!r}; choose one of {', '.join(PRESETS)}")
         if self.precision == "bfloat16" and not self.device.startswith("cuda"):
-            raise ValueError(
-                f"precision bfloat16 needs a GPU, and device is {self.device!r}; use float32 there"
-            )
+            raise ValueError(f"precision bfloat16 needs a GPU, and device is {self.device!r}; use float32 there")

@@ -127,9 +127,7 @@ class SharedPrefix:
         )
 
 
-def attention_mask(
-    n_queries: int, n_keys: int, key_mask: Tensor | None, device: torch.device
-) -> Tensor | None:
+def attention_mask(n_queries: int, n_keys: int, key_mask: Tensor | None, device: torch.device) -> Tensor | None:
     """Who may see whom: query i stands at key position n_keys - n_queries + i and sees no later key.
 
     ``key_mask`` (N, n_keys) bool hides pads. Returns None where nothing needs hiding, else a bool mask that

@@ -102,9 +102,7 @@ class Rollout:
             raise ValueError(f"{n} responses cannot be split over {b} prompts in groups of one size")
         expected = torch.arange(b, device=self.group.device).repeat_interleave(n // b)
         if not torch.equal(self.group, expected):
-            raise ValueError(
-                "group must list prompts 0..B-1 in order, G times each: rows of a group contiguous"
-            )
+            raise ValueError("group must list prompts 0..B-1 in order, G times each: rows of a group contiguous")
 
     @property
     def group_size(self) -> int:

@@ -88,7 +88,8 @@ class Sampler:
                 tokens[:, t] = token.where(~done, self.eos)
                 logp[:, t] = log_probs.gather(-1, token[:, None])[:, 0].where(~done, 0.0)
                 if self.top_logp:
-                    top.append(tuple(log_probs.topk(min(self.top_logp, log_probs.shape[-1]), dim=-1)))
+                    values, ids = log_probs.topk(min(self.top_logp, log_probs.shape[-1]), dim=-1)
+                    top.append((values, ids))
                 done = done | (token == self.eos)
                 # asking whether all are done would make a GPU wait at every token
                 if t == self.max_length - 1 or (device.type == "cpu" and bool(done.all())):

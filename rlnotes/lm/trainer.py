@@ -68,11 +68,7 @@ class Trainer:
         self.step = 0
         self.tokens = 0
         self.warm = config.warm_start == "none"
-        if (
-            config.warm_start == "shipped"
-            and task is None
-            and has_weights(config.task, config.size, config.preset)
-        ):
+        if config.warm_start == "shipped" and task is None and has_weights(config.task, config.size, config.preset):
             load_weights(self.model, config.task, config.size, config.preset)
             self.warm = True
         if self.warm:
@@ -114,9 +110,7 @@ class Trainer:
         loss.backward()
         gradient_norm = self._update(config.warm_learning_rate, self.warm_updates)
         self.warm_updates += 1
-        metrics: Metrics = dict(
-            phase=0, step=self.warm_updates, loss=loss.item(), gradient_norm=gradient_norm
-        )
+        metrics: Metrics = dict(phase=0, step=self.warm_updates, loss=loss.item(), gradient_norm=gradient_norm)
         if self.warm_updates % 5 == 0 or self.warm_updates >= config.warm_limit:
             metrics["accuracy"] = self.evaluate(256, "train")
             if metrics["accuracy"] >= config.warm_target or self.warm_updates >= config.warm_limit:
@@ -140,9 +134,7 @@ class Trainer:
         started = time.perf_counter()
         config = self.config
         prompts = self.task.sample(config.prompts, self.data_generator).prompts.to(self.device)
-        rollout = self.sampler.sample(
-            self.model, prompts, config.group_size, self.generator, version=self.updates
-        )
+        rollout = self.sampler.sample(self.model, prompts, config.group_size, self.generator, version=self.updates)
         rewards = self.task.score(rollout)
         advantages = self.choices.advantage(rewards, config.group_size)
         with torch.no_grad():
@@ -246,9 +238,7 @@ class Trainer:
 
     # looking at it
 
-    def sample(
-        self, prompts: int = 8, group_size: int = 1, split: Split = "heldout", seed: int = 0
-    ) -> Rollout:
+    def sample(self, prompts: int = 8, group_size: int = 1, split: Split = "heldout", seed: int = 0) -> Rollout:
         """Responses to fresh prompts, drawn from generators of their own, so that training is not disturbed."""
         drawn = self.task.sample(prompts, torch.Generator().manual_seed(seed), split).prompts.to(self.device)
         generator = torch.Generator(self.device).manual_seed(seed)
@@ -274,9 +264,7 @@ class Trainer:
         return save_checkpoint(folder, self.warm_updates + self.step, tensors, state)
 
     @classmethod
-    def load(
-        cls, folder: Path, task: Task | None = None, choices: Choices | None = None, **changes: Any
-    ) -> "Trainer":
+    def load(cls, folder: Path, task: Task | None = None, choices: Choices | None = None, **changes: Any) -> "Trainer":
         """The trainer of the newest checkpoint in ``folder``. On a CPU it goes on bit for bit.
 
         ``changes`` replace settings (``steps=200``). A run with an objective or a task of your own needs them again.
@@ -310,9 +298,7 @@ class Trainer:
         for key, value in part(tensors, "optimizer").items():
             index, name = key.split(".")
             moments.setdefault(int(index), {})[name] = value
-        self.optimizer.load_state_dict(
-            dict(state=moments, param_groups=self.optimizer.state_dict()["param_groups"])
-        )
+        self.optimizer.load_state_dict(dict(state=moments, param_groups=self.optimizer.state_dict()["param_groups"]))
 
 
 @contextmanager

@@ -41,9 +41,7 @@ class Clip:
 
     def __post_init__(self):
         if not (0 <= self.low <= 1 and self.high >= 0):
-            raise ValueError(
-                f"low is {self.low} and high is {self.high}; low must be in [0, 1] and high not negative"
-            )
+            raise ValueError(f"low is {self.low} and high is {self.high}; low must be in [0, 1] and high not negative")
         if self.dual is not None and self.dual <= 1 + self.high:
             raise ValueError(f"dual is {self.dual}; it must be greater than 1 + high = {1 + self.high}")
 

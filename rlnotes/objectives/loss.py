@@ -137,9 +137,7 @@ class Batch:
     @property
     def token_advantages(self) -> Tensor:
         """Advantages (N, T), one per token."""
-        return (
-            self.advantages if self.advantages.dim() == 2 else self.advantages[:, None].expand_as(self.logp)
-        )
+        return self.advantages if self.advantages.dim() == 2 else self.advantages[:, None].expand_as(self.logp)
 
     def log_ratio(self, numerator: str, denominator: str) -> Tensor:
         """Difference (N, T) of two named log-probabilities, 0 outside the mask.
