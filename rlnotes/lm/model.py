@@ -4,48 +4,13 @@ One ``forward`` serves three uses, told apart by the ``memory`` it is given: a p
 decoding (``KVCache``), and scoring many responses behind one shared prompt (``Prefix``).
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """Sizes of a :class:`Transformer`.
-
-    ``context`` is the largest number of positions, prompt and response together.
-    """
-
-    vocab_size: int
-    context: int
-    d_model: int = 64
-    n_layers: int = 2
-    n_heads: int = 4
-
-    def __post_init__(self):
-        for name in ("vocab_size", "context", "d_model", "n_layers", "n_heads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.d_model % self.n_heads:
-            raise ValueError(f"n_heads {self.n_heads} does not divide d_model {self.d_model}")
-
-
-PRESETS: dict[str, dict[str, int]] = {
-    "tiny": dict(d_model=64, n_layers=2, n_heads=4),  # 0.1 M parameters
-    "small": dict(d_model=128, n_layers=4, n_heads=4),  # 0.8 M
-    "medium": dict(d_model=256, n_layers=6, n_heads=8),  # 4.7 M
-    "large": dict(d_model=384, n_layers=6, n_heads=6),  # 10.6 M
-}
-
-
-def preset_config(preset: str, vocab_size: int, context: int) -> ModelConfig:
-    """The :class:`ModelConfig` of a named size. Raises ``ValueError`` for an unknown name."""
-    if preset not in PRESETS:
-        raise ValueError(f"unknown preset {preset!r}; choose one of {', '.join(PRESETS)}")
-    return ModelConfig(vocab_size=vocab_size, context=context, **PRESETS[preset])
+from rlnotes.lm.config import ModelConfig
 
 
 def positions(mask: Tensor) -> Tensor:
@@ -229,10 +194,7 @@ class Transformer(nn.Module):
         ``mask`` (N, S) bool is False on left pads.
         """
         self.check_length(tokens.shape[1])
-        if mask is None:
-            position = torch.arange(tokens.shape[1], device=tokens.device)
-        else:
-            position = positions(mask)
+        position = torch.arange(tokens.shape[1], device=tokens.device) if mask is None else positions(mask)
         return self.head(self.hidden(tokens, position, mask))
 
     def check_length(self, length: int) -> None:

@@ -1,7 +1,7 @@
 """Sampling responses and scoring them again, by one model and one definition of the distribution."""
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -22,10 +22,7 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
 def prefill(model: Transformer, prompts: Tensor, prompt_mask: Tensor | None) -> tuple[Prefix, Tensor]:
     """Run B prompts once. Returns their keys and values, and the states (B, 1, d) before the first answer."""
     prefix = Prefix()
-    if prompt_mask is None:
-        position = torch.arange(prompts.shape[1], device=prompts.device)
-    else:
-        position = positions(prompt_mask)
+    position = torch.arange(prompts.shape[1], device=prompts.device) if prompt_mask is None else positions(prompt_mask)
     states = model.hidden(prompts, position, prompt_mask, prefix)
     return prefix, states[:, -1:]
 
@@ -40,7 +37,7 @@ class Sampler:
 
     max_length: int
     eos: int
-    transform: SamplingTransform = SamplingTransform()
+    transform: SamplingTransform = field(default_factory=SamplingTransform)
     top_logp: int = 0
     dtype: torch.dtype = torch.float32
 

@@ -45,6 +45,7 @@ def make_weights(folder: Path) -> None:
         weights = {name: value.to(torch.float16) for name, value in trainer.model.state_dict().items()}
         path = folder / _name(task, size, preset)
         save_file(weights, path)
+        path.chmod(0o644)  # safetensors writes files that only their owner may read
         print(f"{path.name}: {trainer.warm_updates} updates, held-out accuracy {trainer.evaluate(1024):.3f}")
 
 

@@ -1,6 +1,7 @@
 """Tasks by name."""
 
 from rlnotes.lm.countdown import Countdown
+from rlnotes.lm.reasoning_gym_task import ReasoningGym
 from rlnotes.lm.tasks import Add, Reverse, Sort, Task
 
 SIZED: dict[str, type[Reverse] | type[Sort] | type[Add]] = {"reverse": Reverse, "sort": Sort, "add": Add}
@@ -8,11 +9,16 @@ TASK_NAMES = (*SIZED, "countdown", "reasoning-gym/NAME")
 
 
 def make_task(name: str, size: int | None = None) -> Task:
-    """The task called ``name``; ``size`` None is its default. Raises ``ValueError`` for an unknown name or size."""
+    """The task called ``name``; ``size`` None is its default.
+
+    Raises ``ValueError`` for an unknown name or size, ``ImportError`` if a task's package is missing.
+    """
     if name in SIZED:
         return SIZED[name]() if size is None else SIZED[name](size)
     if name == "countdown":
         if size is not None:
             raise ValueError("countdown has one size: leave size out")
         return Countdown()
+    if name.startswith("reasoning-gym/"):
+        return ReasoningGym(name.removeprefix("reasoning-gym/"), size)
     raise ValueError(f"unknown task {name!r}; choose one of {', '.join(TASK_NAMES)}")

@@ -1,10 +1,7 @@
 """The training loop: a supervised warm start, then RL, one step at a time."""
 
-import signal
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +12,9 @@ from torch.nn import functional as F
 
 from rlnotes.estimators.divergences import entropy
 from rlnotes.lm.checkpoint import latest_checkpoint, load_checkpoint, part, save_checkpoint
-from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.model import Transformer, preset_config
+from rlnotes.lm.config import TrainConfig, preset_config
+from rlnotes.lm.interrupts import HeldInterrupts
+from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
 from rlnotes.lm.sampler import Sampler, response_logits, score, token_logp
 from rlnotes.lm.task_registry import make_task
@@ -82,17 +80,20 @@ class Trainer:
         Metrics of a warm-start update: ``phase`` 0, ``loss``, and now and then ``accuracy``. Of an RL step: see
         :meth:`rl_step`.
         """
+        interrupts = HeldInterrupts()
         while not self.warm:
-            with interrupt_between_steps():
+            with interrupts:
                 metrics = self.warm_step()
             yield metrics
+            interrupts.deliver()
         while self.step < (self.config.steps if steps is None else steps):
-            with interrupt_between_steps():
+            with interrupts:
                 metrics = self.rl_step()
             yield metrics
+            interrupts.deliver()
 
     def warm_step(self) -> Metrics:
-        """One supervised update on right answers; every fifth one measures sampled accuracy on training prompts."""
+        """One supervised update on right answers; every second one measures sampled accuracy on training prompts."""
         config = self.config
         examples = self.task.sample(config.warm_batch, self.data_generator)
         prompts, answers = examples.prompts.to(self.device), examples.answers.to(self.device)
@@ -111,7 +112,7 @@ class Trainer:
         gradient_norm = self._update(config.warm_learning_rate, self.warm_updates)
         self.warm_updates += 1
         metrics: Metrics = dict(phase=0, step=self.warm_updates, loss=loss.item(), gradient_norm=gradient_norm)
-        if self.warm_updates % 5 == 0 or self.warm_updates >= config.warm_limit:
+        if self.warm_updates % 2 == 0 or self.warm_updates >= config.warm_limit:
             metrics["accuracy"] = self.evaluate(256, "train")
             if metrics["accuracy"] >= config.warm_target or self.warm_updates >= config.warm_limit:
                 self._begin_rl()
@@ -181,11 +182,9 @@ class Trainer:
         whole = rollout.groups(rows)
         totals = Totals(len(whole.tokens), int(whole.mask.sum()), self.task.max_response_length)
         if self.choices.kl is None:
-            rows = rows[(advantages.view(-1, g)[rows] != 0).any(-1)]
-            if len(rows) == 0:
-                for parameter in self.model.parameters():
-                    parameter.grad = torch.zeros_like(parameter)
-                return 0.0, dict(gate_closed=0.0)
+            teaches = (advantages.view(-1, g)[rows] != 0).any(-1)
+            teaches[0] |= not bool(teaches.any())  # one group stays: its gradient is 0, and the metrics need it
+            rows = rows[teaches]
         used = rollout.groups(rows)
         member = (rows[:, None] * g + torch.arange(g, device=rows.device)).reshape(-1)
         logits = response_logits(self.model, used, self.dtype)
@@ -283,6 +282,7 @@ class Trainer:
             trainer._begin_rl()
         else:
             trainer.optimizer = trainer._make_optimizer(config.warm_learning_rate, (0.9, 0.98))
+            trainer.reference = None
         if trainer.reference is not None:
             trainer.reference.load_state_dict(part(tensors, "reference"))
         trainer._load_optimizer(tensors)
@@ -299,29 +299,3 @@ class Trainer:
             index, name = key.split(".")
             moments.setdefault(int(index), {})[name] = value
         self.optimizer.load_state_dict(dict(state=moments, param_groups=self.optimizer.state_dict()["param_groups"]))
-
-
-@contextmanager
-def interrupt_between_steps() -> Iterator[None]:
-    """Let the step in hand finish when the user interrupts, then raise ``KeyboardInterrupt``.
-
-    A second interrupt is not held back. Outside the main thread, where Python delivers no signals, nothing changes.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    interrupted = False
-    before = signal.getsignal(signal.SIGINT)
-
-    def hold(*_: Any) -> None:
-        nonlocal interrupted
-        interrupted = True
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, hold)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupted:
-        raise KeyboardInterrupt

@@ -1,0 +1,126 @@
+"""The command line: rlnotes train | resume | sample | doctor."""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from rlnotes.doctor import doctor
+from rlnotes.lm.config import TrainConfig
+
+if TYPE_CHECKING:
+    from rlnotes.lm.trainer import Trainer
+
+
+@dataclass
+class Train:
+    """Train a tiny transformer by RL and keep the run in a folder."""
+
+    out: Path
+    """folder of the run: checkpoints, metrics.jsonl, TensorBoard files"""
+    checkpoint_every: int = 20
+    """steps between checkpoints"""
+    config: TrainConfig = field(default_factory=TrainConfig)
+
+    def __call__(self) -> int:
+        """Start the run. Refuses a folder that already holds one."""
+        from rlnotes.lm.trainer import Trainer
+
+        if any(self.out.glob("checkpoints/step_*")):
+            raise ValueError(
+                f"{self.out} already holds a run; go on with it (rlnotes resume --out {self.out}) "
+                "or choose another folder"
+            )
+        return follow(Trainer(self.config), self.out, self.checkpoint_every)
+
+
+@dataclass
+class Resume:
+    """Go on with a run from its newest checkpoint."""
+
+    out: Path
+    """folder of the run"""
+    steps: int | None = None
+    """RL steps in all; the run's own number if not given"""
+    checkpoint_every: int = 20
+    """steps between checkpoints"""
+
+    def __call__(self) -> int:
+        """Load and go on."""
+        from rlnotes.lm.trainer import Trainer
+
+        changes = {} if self.steps is None else {"steps": self.steps}
+        return follow(Trainer.load(self.out / "checkpoints", **changes), self.out, self.checkpoint_every)
+
+
+@dataclass
+class Sample:
+    """Print what a trained model answers."""
+
+    out: Path
+    """folder of the run"""
+    prompts: int = 8
+    """how many held-out prompts to draw"""
+    seed: int = 0
+    """of the prompts and of the samples"""
+    temperature: float = 1.0
+    """0 is greedy"""
+
+    def __call__(self) -> int:
+        """Print prompt, response and reward, one line each."""
+        from dataclasses import replace
+
+        from rlnotes.lm.rollout import SamplingTransform
+        from rlnotes.lm.trainer import Trainer
+
+        trainer = Trainer.load(self.out / "checkpoints")
+        trainer.sampler = replace(trainer.sampler, transform=SamplingTransform(self.temperature))
+        rollout = trainer.sample(self.prompts, seed=self.seed)
+        for row, reward in enumerate(trainer.task.score(rollout).tolist()):
+            prompt, response = trainer.task.text(rollout, row)
+            print(f"{prompt}{response}   reward {reward:g}")
+        return 0
+
+
+@dataclass
+class Doctor:
+    """Say what this machine has, what is missing, and the command that brings it."""
+
+    def __call__(self) -> int:
+        """Print the report."""
+        return doctor()
+
+
+def follow(trainer: "Trainer", out: Path, checkpoint_every: int) -> int:
+    """Run to the end with a progress bar; say where the run is, also after an interrupt."""
+    from rlnotes.lm.progress import progress
+    from rlnotes.lm.record import recorded
+
+    try:
+        for _ in progress(recorded(trainer, out, checkpoint_every), trainer.config.steps):
+            pass
+    except KeyboardInterrupt:
+        print(f"stopped after step {trainer.step}; go on with: rlnotes resume --out {out}", file=sys.stderr)
+        return 130
+    print(f"step {trainer.step}: held-out accuracy {trainer.evaluate():.3f}; run kept in {out}")
+    return 0
+
+
+COMMANDS = (
+    Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Resume, tyro.conf.subcommand("resume")]
+    | Annotated[Sample, tyro.conf.subcommand("sample")]
+    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+)
+
+
+def main() -> int:
+    """Run one command. Returns the exit status: 0, 1 for a problem that is explained, 130 for an interrupt."""
+    command = tyro.cli(tyro.conf.OmitArgPrefixes[COMMANDS], prog="rlnotes", description=__doc__)
+    try:
+        return command()
+    except (ValueError, FileNotFoundError) as error:
+        print(f"rlnotes: {error}", file=sys.stderr)
+        return 1
