@@ -95,12 +95,17 @@ class Doctor:
 
 def follow(trainer: "Trainer", out: Path, checkpoint_every: int) -> int:
     """Run to the end with a progress bar; say where the run is, also after an interrupt."""
+    from rlnotes.lm.interrupts import HeldInterrupts
     from rlnotes.lm.progress import progress
     from rlnotes.lm.record import recorded
 
+    interrupts = HeldInterrupts()
     try:
-        for _ in progress(recorded(trainer, out, checkpoint_every), trainer.config.steps):
-            pass
+        with interrupts:  # the progress bar, too, must not be cut in two
+            for _ in progress(recorded(trainer, out, checkpoint_every), trainer.config.steps):
+                if interrupts.pending:
+                    break
+        interrupts.deliver()
     except KeyboardInterrupt:
         print(f"stopped after step {trainer.step}; go on with: rlnotes resume --out {out}", file=sys.stderr)
         return 130

@@ -24,7 +24,11 @@ def _groups(rewards: Array, group_size: int) -> Array:
             "sample at least two responses per prompt"
         )
     if n == 0 or n % group_size:
-        raise ValueError(f"{n} rewards do not make whole groups of group_size {group_size}")
+        raise ValueError(
+            f"{n} rewards do not make whole groups of group_size {group_size}; pass the rewards of whole groups"
+        )
+    if not xp.isdtype(rewards.dtype, "real floating"):
+        raise ValueError(f"rewards has dtype {rewards.dtype}; pass real numbers, for example rewards.float()")
     if not bool(xp.all(xp.isfinite(rewards))):
         raise ValueError("rewards holds NaN or infinity; mend the reward function before training on it")
     return xp.reshape(rewards, (n // group_size, group_size))
@@ -51,6 +55,8 @@ def group_mean_std(rewards: Array, group_size: int, ddof: int = 0, eps: float = 
     """
     xp = array_namespace(rewards)
     groups = _groups(rewards, group_size)
+    if not (0 <= ddof < group_size and eps > 0):
+        raise ValueError(f"ddof is {ddof} and eps is {eps}; ddof must be below group_size {group_size}, eps positive")
     centred = xp.reshape(group_mean(rewards, group_size), groups.shape)
     variance = xp.sum(centred**2, axis=1, keepdims=True) / (group_size - ddof)
     scale = xp.sqrt(variance + eps) if eps_inside else xp.sqrt(variance) + eps
@@ -64,8 +70,9 @@ def group_mean_batch_std(rewards: Array, group_size: int, ddof: int = 1, eps: fl
     than an easy one.
     """
     xp = array_namespace(rewards)
+    centred = group_mean(rewards, group_size)  # first, for it checks the rewards
     variance = xp.sum((rewards - xp.mean(rewards)) ** 2) / (rewards.shape[0] - ddof)
-    return group_mean(rewards, group_size) / (xp.sqrt(variance) + eps)
+    return centred / (xp.sqrt(variance) + eps)
 
 
 def leave_one_out(rewards: Array, group_size: int) -> Array:

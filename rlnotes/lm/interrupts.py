@@ -1,4 +1,8 @@
-"""Interrupts that wait for the step in hand."""
+"""Interrupts that wait until the work in hand is whole.
+
+Python raises ``KeyboardInterrupt`` wherever it happens to be: between two halves of an optimiser step, or inside a
+queue whose lock then stays shut for ever.
+"""
 
 import signal
 import threading
@@ -7,30 +11,34 @@ from typing import Any
 
 
 class HeldInterrupts:
-    """``with held: step()`` lets the step finish when the user interrupts; ``held.deliver()`` then raises.
+    """``with held: work()`` lets the work finish when the user interrupts; ``held.deliver()`` then raises.
 
-    A second interrupt is not held back. Outside the main thread, where Python delivers no signals, nothing changes.
+    A second interrupt is not held back. Inside another hold, and outside the main thread, where Python delivers no
+    signals, nothing changes.
     """
 
     def __init__(self):
-        self._interrupted = False
+        self.pending = False
         self._before: Any = None
 
     def _hold(self, *_: Any) -> None:
-        self._interrupted = True
+        self.pending = True
         signal.signal(signal.SIGINT, self._before)
 
     def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.getsignal(signal.SIGINT)  # known before the handler can be called
+        current = signal.getsignal(signal.SIGINT)
+        held_already = isinstance(getattr(current, "__self__", None), HeldInterrupts)
+        if threading.current_thread() is threading.main_thread() and not held_already:
+            self._before = current  # known before the handler can be called
             signal.signal(signal.SIGINT, self._hold)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
-        if threading.current_thread() is threading.main_thread():
+        if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
+            self._before = None
 
     def deliver(self) -> None:
-        """Raise ``KeyboardInterrupt`` if one came during the step."""
-        if self._interrupted:
-            self._interrupted = False
+        """Raise ``KeyboardInterrupt`` if one came during the work."""
+        if self.pending:
+            self.pending = False
             raise KeyboardInterrupt

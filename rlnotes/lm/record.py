@@ -1,11 +1,13 @@
 """A run on disk: checkpoints, one line of metrics per step, and TensorBoard if it is installed."""
 
 import importlib.util
+import itertools
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.trainer import Metrics, Trainer
 
 
@@ -21,22 +23,31 @@ def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Iterato
     checkpoints, log = out / "checkpoints", out / "metrics.jsonl"
     trainer.save(checkpoints)
     _drop_lines_after(log, trainer)
+    interrupts = HeldInterrupts()
+    run = trainer.run()
     writer = _tensorboard(out)
     try:
         with log.open("a", encoding="utf-8") as file:
-            for count, row in enumerate(trainer.run(), 1):
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                if writer is not None:
-                    for name, value in row.items():
-                        writer.add_scalar(f"{'rl' if row['phase'] else 'warm_start'}/{name}", value, int(row["step"]))
-                if count % checkpoint_every == 0:
-                    trainer.save(checkpoints)
+            for count in itertools.count(1):
+                with interrupts:  # a step and its record are one piece of work
+                    row = next(run, None)
+                    if row is None:
+                        return
+                    file.write(json.dumps(row) + "\n")
+                    file.flush()
+                    if writer is not None:
+                        phase = "rl" if row["phase"] else "warm_start"
+                        for name, value in row.items():
+                            writer.add_scalar(f"{phase}/{name}", value, int(row["step"]))
+                    if count % checkpoint_every == 0:
+                        trainer.save(checkpoints)
                 yield row
+                interrupts.deliver()
     finally:
-        trainer.save(checkpoints)
-        if writer is not None:
-            writer.close()
+        with interrupts:
+            trainer.save(checkpoints)
+            if writer is not None:
+                writer.close()
 
 
 def read_metrics(out: Path) -> list[Metrics]:

@@ -50,8 +50,8 @@ class Choices:
     | ``advantage`` | rewards (N,) and G to advantages (N,) | :mod:`rlnotes.estimators.baselines` |
     | ``aggregation`` | response_mean, constant, token_mean, response_sum | :mod:`rlnotes.objectives.aggregations` |
 
-    ``correction`` multiplies each token by a bounded proximal / behaviour weight; ``kl`` adds a penalty. A new
-    objective is one line: ``dataclasses.replace(GRPO, aggregation=token_mean)``.
+    ``correction`` multiplies each token by a bounded proximal / behaviour weight, ``keep`` drops whole responses
+    (:mod:`rlnotes.objectives.masks`), ``kl`` adds a penalty. A new objective is one line: ``dataclasses.replace(GRPO, aggregation=token_mean)``.
     """
 
     ratio: Callable[[Tensor, Tensor], Tensor] = token
@@ -60,6 +60,7 @@ class Choices:
     advantage: Callable[[Tensor, int], Tensor] = group_mean_std
     aggregation: Callable[[Tensor, Totals], Tensor] = response_mean
     correction: Correction | None = None
+    keep: Callable[["Batch"], Tensor] | None = None
     kl: KLPenalty | None = None
 
     def __post_init__(self):
@@ -165,8 +166,12 @@ def policy_loss(choices: Choices, batch: Batch) -> Tensor:
     loss = -choices.gate(ratio, advantages)
     if choices.correction is not None:
         loss = loss * choices.correction(batch.log_ratio("logp_proximal", "logp_behavior"), mask)
+    if choices.keep is not None:
+        loss = torch.where(choices.keep(batch)[:, None], loss, 0.0)
     if choices.kl is not None:
         estimate = kl_estimate(batch.log_ratio("logp", "logp_reference"), choices.kl.estimator)
         loss = loss + choices.kl.beta * (estimate * ratio if choices.kl.weighted else estimate)
-    weights = choices.aggregation(mask, batch.totals or Totals.of(mask))
+    # in the loss's own precision: a bool mask divided by an integer would give float32 weights to a float64 loss
+    ones = mask.to(torch.promote_types(loss.dtype, torch.float32))
+    weights = choices.aggregation(ones, batch.totals or Totals.of(mask))
     return (torch.where(mask, loss, 0.0) * weights).sum()

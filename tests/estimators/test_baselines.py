@@ -77,7 +77,7 @@ def test_the_default_is_the_population_standard_deviation_with_eps_inside_the_ro
 @pytest.mark.parametrize("size", [2, 4, 8, 16])
 def test_sample_advantages_are_smaller_by_a_factor_of_the_group_size(xp: Any, size: int):
     rewards = rewards_of(xp, np.arange(size) ** 2)
-    sample, population = (group_mean_std(rewards, size, ddof, 0.0) for ddof in (1, 0))
+    sample, population = (group_mean_std(rewards, size, ddof, 1e-30) for ddof in (1, 0))
     np.testing.assert_allclose(sample, population * np.sqrt((size - 1) / size), rtol=1e-12)
 
 
@@ -133,7 +133,7 @@ def directly(rewards: np.ndarray, size: int) -> np.ndarray:
 
 
 def grouped_rewards(bound: float = 100.0) -> st.SearchStrategy[tuple[np.ndarray, int]]:
-    """Rewards and their group size, one to three groups of two to six."""
+    """Rewards and their group size, one to three groups of two to six. They differ by 1e-6 or not at all."""
 
     def of(shape: tuple[int, int]) -> st.SearchStrategy[tuple[np.ndarray, int]]:
         number = st.floats(-bound, bound, allow_subnormal=False).map(lambda x: round(x, 6))
@@ -162,7 +162,7 @@ def test_leave_one_out_is_a_multiple_of_group_mean_and_the_direct_computation(xp
 def test_a_group_sums_to_zero(xp: Any, advantage: Advantage, drawn: tuple[np.ndarray, int]):
     values, size = drawn
     advantages = np.asarray(advantage(rewards_of(xp, values), size)).reshape(-1, size)
-    assert (np.abs(advantages.sum(-1)) <= 1e-10 * (1 + np.abs(advantages).max())).all()
+    assert (np.abs(advantages.sum(-1)) <= 1e-8).all()
 
 
 @every
@@ -177,9 +177,7 @@ def test_numpy_and_torch_agree(advantage: Advantage, drawn: tuple[np.ndarray, in
 @given(drawn=grouped_rewards())
 def test_a_constant_added_to_the_rewards_changes_nothing(advantage: Advantage, drawn: tuple[np.ndarray, int]):
     values, size = drawn
-    shifted = advantage(values + 8.0, size)
-    # a spread near the rounding of the rewards is no spread that survives a shift
-    np.testing.assert_allclose(shifted, advantage(values, size), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(advantage(values + 8.0, size), advantage(values, size), rtol=1e-6, atol=1e-8)
 
 
 @every

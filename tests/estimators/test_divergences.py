@@ -192,14 +192,15 @@ def test_estimates_are_zero_where_the_policies_agree(xp: Any, estimator: KLEstim
 @given(log_ratio=st.floats(-20, 20))
 def test_k2_and_k3_are_not_negative(xp: Any, log_ratio: float):
     for estimator in ("k2", "k3"):
-        assert float(kl_estimate(array(xp, [log_ratio]), estimator)[0]) >= 0
+        # below 1e-15 the rounding of expm1 is more than x^2 / 2
+        assert float(kl_estimate(array(xp, [log_ratio]), estimator)[0]) >= -1e-28
 
 
 @both
 @pytest.mark.parametrize("estimator", ["k2", "k3"])
 def test_small_log_ratios_keep_their_digits(xp: Any, estimator: KLEstimator):
-    """exp(-x) - 1 + x by its letters is 0 or noise here; expm1 keeps eight digits."""
-    np.testing.assert_allclose(kl_estimate(array(xp, [1e-5]), estimator), [5e-11], rtol=1e-5)
+    """exp(-x) - 1 + x by its letters is off by a percent here; expm1 is not."""
+    np.testing.assert_allclose(kl_estimate(array(xp, [1e-7]), estimator), [5e-15], rtol=1e-6)
 
 
 @both

@@ -6,6 +6,7 @@ returned on them; ``manifest.json`` says, per case, which function, which commit
 """
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -21,6 +22,7 @@ from rlnotes.estimators.divergences import KLEstimator, kl_estimate
 from rlnotes.objectives import DR_GRPO, GRPO, PPO_CLIP, Batch, Choices, KLPenalty, policy_loss
 from rlnotes.objectives.aggregations import Totals, response_mean, response_sum, token_mean
 from rlnotes.objectives.gates import Clip, Correction, no_gate
+from rlnotes.objectives.masks import MismatchBand, OffPolicyMask
 from rlnotes.objectives.ratios import sequence, sequence_mean
 
 FOLDER = Path(__file__).parent / "peers"
@@ -169,6 +171,7 @@ LOSSES: dict[str, Loss] = {
     "trl/dapo_is_token_mask": Loss(corrected(clip(high=0.28), Correction(2.0, outside="drop"))),
     "trl/dapo_is_sequence_truncate": Loss(corrected(clip(high=0.28), Correction(2.0, ratio=sequence))),
     "trl/dapo_is_sequence_mask": Loss(corrected(clip(high=0.28), Correction(2.0, 0.0, "drop", sequence))),
+    "trl/grpo_opsm": Loss(replace(GRPO, anchor="proximal", keep=OffPolicyMask(0.05))),
     # two micro-batches, 5 and 7 responses: the first three take each part for the whole and average over the parts
     "trl/ga2_grpo": Loss(GRPO, divide=0.5, parts=(5, 7)),
     "trl/ga2_bnpo": Loss(PPO_CLIP, divide=0.5, parts=(5, 7)),
@@ -181,6 +184,8 @@ LOSSES: dict[str, Loss] = {
     "openrlhf/gspo": Loss(gspo(3e-4, 4e-4), loss_atol=LENGTH_EPS),
     "openrlhf/tis": Loss(corrected(PPO_CLIP, Correction(5.0, 0.5))),
     "openrlhf/icepop": Loss(corrected(PPO_CLIP, Correction(5.0, 0.5, "drop"))),
+    # the response's geometric mean decides, and the token's weight knows no limit
+    "openrlhf/seq_mask_tis": Loss(replace(corrected(PPO_CLIP, Correction(math.inf)), keep=MismatchBand(0.5, 5.0))),
     # slime returns sums over responses (or tokens) and divides by their number later, outside the function
     "slime/grpo": Loss(GRPO, divide="responses"),
     "slime/grpo_dual3": Loss(replace(GRPO, gate=DUAL3), divide="responses"),
@@ -188,6 +193,7 @@ LOSSES: dict[str, Loss] = {
     "slime/gspo": Loss(gspo(3e-4, 4e-4), divide="responses"),
     "slime/grpo_tis": Loss(corrected(GRPO, Correction(2.0)), divide="responses"),
     "slime/grpo_icepop": Loss(corrected(GRPO, Correction(5.0, 0.5, "drop")), divide="responses"),
+    "slime/grpo_opsm": Loss(replace(GRPO, keep=OffPolicyMask(0.05)), divide="responses"),
     # float32 inside the KL estimate: an error of beta times its rounding, also where the gradient is small
     "slime/grpo_kl_unbiased": Loss(
         with_k3(GRPO, weighted=True), divide="responses", rtol=2e-6, atol=2e-8, loss_atol=2e-8
@@ -390,7 +396,6 @@ def assert_same_kl(case_id: str, kl: KL, sign: int = 1) -> None:
 OTHER_OBJECTIVE = "another objective than PPO-clip, GRPO, GSPO or Dr. GRPO"
 DETACHED_WEIGHT = "a truncated weight before log pi, without a gradient of its own (the CISPO family): another gate"
 NO_REJECTION = "rejects whole responses or tokens by a divergence; we have no such mask"
-OPSM = "GRPO that drops responses with A < 0 by their distance from the sampler; we have no such mask"
 BATCH_NORMALISED = "divides the weights by their mean over the batch, which couples the responses; we do not"
 NO_LOSS = "no policy loss, weight, advantage or KL estimate"
 
@@ -431,14 +436,10 @@ NOT_COVERED: dict[str, str] = {
     "trl/vespo": OTHER_OBJECTIVE,
     "trl/cispo_eps5": DETACHED_WEIGHT,
     "trl/cispo_eps0.28": DETACHED_WEIGHT,
-    "trl/grpo_opsm": OPSM,
     "trl/overlong": NO_LOSS,
-    "openrlhf/seq_mask_tis": "a band on the response's geometric mean times an unbounded token weight: two levels, "
-    "where our correction has one",
     "openrlhf/overlong": NO_LOSS,
     "openrlhf/dynamic_filter": NO_LOSS,
     "slime/cispo": DETACHED_WEIGHT,
-    "slime/grpo_opsm": OPSM,
     "slime/mis_mask_token_veto": NO_REJECTION,
     "slime/mis_truncate_token_norm": BATCH_NORMALISED,
     "slime/dynamic_filter": NO_LOSS,
@@ -474,7 +475,12 @@ def settings(loss: Loss) -> dict[str, Any]:
     found |= {"use_kl_loss": kl is not None, "kl_loss_type": kl and kl.estimator}
     found |= dict.fromkeys(("tis_c", "tis_clip"), correction and correction.high)
     found |= {"tis_clip_low": correction and correction.low}
-    found |= {"vllm_is_truncated_threshold": correction and [correction.low, correction.high]}
+    keep = loss.choices.keep
+    band = keep if isinstance(keep, MismatchBand) else correction
+    found |= {"vllm_is_truncated_threshold": band and [band.low, band.high]}
+    off_policy = keep if isinstance(keep, OffPolicyMask) else None
+    found |= dict.fromkeys(("opsm_delta", "off_policy_mask_threshold"), off_policy and off_policy.delta)
+    found |= {"use_opsm": off_policy is not None}
     found |= {"token_level_loss": loss.choices.aggregation is token_mean, "split": list(loss.parts)}
     found |= {"importance_sampling_level": "sequence" if loss.choices.ratio is sequence_mean else "token"}
     found |= {"gradient_accumulation_steps": len(loss.parts)}
