@@ -1,22 +1,25 @@
 # make lab      open the course in JupyterLab
 # make test     lint, types, unit tests, notebooks: everything a machine with Python, pip and make can test
-# make check    what needs more than that: every extra installed, a clean install of the wheel
-# make refresh  run the notebooks and store their outputs
-# make bench    measure speed against peers, write benchmarks/results/
+# make check    what needs more: tests of the extras, and the wheel in a clean environment
+# make refresh  run the notebooks and store what they print
+# make bench    measure speed against peers, write benchmarks/results/ (use a quiet machine)
+# make weights  train the shipped warm starts again
+# make pins     write constraints.txt anew from the newest versions that go together
 #
-# PY picks the interpreter, PIP_EXTRA adds pip options:
-#   make lab PY=python3.12 PIP_EXTRA="--extra-index-url <an index with the torch build you want>"
+# PY is the interpreter, PIP_EXTRA are more options for pip. For a CPU build of torch where the default is CUDA:
+#   make lab PIP_EXTRA="--extra-index-url https://download.pytorch.org/whl/cpu"
 
 PY        ?= python3
 PIP_EXTRA ?=
 VENV      ?= .venv
 BIN       := $(VENV)/bin
-INSTALL   := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(PIP_EXTRA)
+PIP       := -m pip install --quiet --disable-pip-version-check $(PIP_EXTRA)
 NOTEBOOKS := $(wildcard course/*.ipynb)
-# one thread: the tiny models are too small to share, and a second thread that waits costs more than it brings
+EXTRAS    := lab,test,book,tasks,peers,bridge
+# one thread: the models are too small to share, and a second thread that waits costs more than it brings
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: lab test check lint types unit notebooks refresh weights bench constraints clean
+.PHONY: lab test check lint types unit notebooks refresh bench weights pins
 
 lab: $(VENV)/.installed
 	$(BIN)/jupyter lab course --ip=127.0.0.1
@@ -28,10 +31,43 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.installed
-	$(BIN)/pyright
+	$(BIN)/pyright rlnotes tests
 
 unit: $(VENV)/.installed
-	$(BIN)/python -m pytest -q
+	PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest -q
 
 notebooks: $(VENV)/.installed
 	$(BIN)/python -m pytest -q --nbval-lax --nbval-cell-timeout=180 $(NOTEBOOKS)
+
+check: $(VENV)/.everything
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -q -m "extras or slow" --override-ini addopts="-ra --import-mode=importlib --strict-markers"
+
+refresh: $(VENV)/.installed
+	$(BIN)/ruff format course
+	$(BIN)/python -m rlnotes.notebook.refresh $(NOTEBOOKS)
+
+bench: $(VENV)/.everything
+	$(BIN)/python -m benchmarks
+
+weights: $(VENV)/.installed
+	$(BIN)/python -m rlnotes.lm.shipped
+
+# A stamp file says that an environment fits these files. torch goes first and alone: pip then never replaces it.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PY) -m venv $(VENV)
+	$(BIN)/python $(PIP) torch -c constraints.txt
+	$(BIN)/python $(PIP) -e ".[lab,test]" -c constraints.txt
+	$(BIN)/python -m rlnotes.notebook.settings
+	touch $@
+
+$(VENV)/.everything: $(VENV)/.installed
+	$(BIN)/python $(PIP) -e ".[$(EXTRAS)]" -c constraints.txt
+	touch $@
+
+pins:
+	rm -rf .pins && $(PY) -m venv .pins
+	.pins/bin/python $(PIP) "torch==2.13.0"
+	.pins/bin/python $(PIP) -e ".[$(EXTRAS)]" "torch==2.13.0"
+	.pins/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
+	rm -rf .pins

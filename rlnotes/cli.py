@@ -51,8 +51,7 @@ class Resume:
         """Load and go on."""
         from rlnotes.lm.trainer import Trainer
 
-        changes = {} if self.steps is None else {"steps": self.steps}
-        return follow(Trainer.load(self.out / "checkpoints", **changes), self.out, self.checkpoint_every)
+        return follow(Trainer.load(self.out / "checkpoints", steps=self.steps), self.out, self.checkpoint_every)
 
 
 @dataclass

@@ -19,8 +19,6 @@ def doctor() -> int:
     """Print a report. Returns 1 if something is missing that the course needs, else 0."""
     problems: list[str] = []
     print(f"python    {platform.python_version()} ({sys.executable})")
-    if sys.version_info < (3, 11):
-        problems.append("Python 3.11 or newer is needed; make a new environment with it")
     print(f"system    {platform.platform()}, {os.cpu_count()} cores, {_memory()}")
     print(f"rlnotes   {importlib.metadata.version('rlnotes')} ({os.path.dirname(__file__)})")
     problems += _missing("", "needed by every chapter")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+Metrics = dict[str, float]  # what a step reports
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -26,7 +28,7 @@ class ModelConfig:
 
 
 PRESETS: dict[str, dict[str, int]] = {
-    "tiny": dict(d_model=64, n_layers=2, n_heads=4),  # 0.1 M parameters
+    "tiny": dict(d_model=64, n_layers=2, n_heads=2),  # 0.1 M parameters
     "small": dict(d_model=128, n_layers=4, n_heads=4),  # 0.8 M
     "medium": dict(d_model=256, n_layers=6, n_heads=8),  # 4.7 M
     "large": dict(d_model=384, n_layers=6, n_heads=6),  # 10.6 M

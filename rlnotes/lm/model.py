@@ -1,4 +1,4 @@
-"""A decoder-only transformer: learned positions, RMSNorm, ReLU, no biases.
+"""A decoder-only transformer: learned positions, layer norm, ReLU, no biases.
 
 One ``forward`` serves three uses, told apart by the ``memory`` it is given: a plain pass (none), cached
 decoding (``KVCache``), and scoring many responses behind one shared prompt (``Prefix``).
@@ -41,10 +41,11 @@ class KVCache:
 
     def start(self, prefix: "Prefix", repeat: int) -> None:
         """Fill the first positions with a prompt's keys and values, each prompt ``repeat`` times."""
+        p = prefix.length
         for layer, (k, v) in enumerate(prefix.layers):
-            self.k[layer, :, :, : k.shape[2]] = k.repeat_interleave(repeat, 0)
-            self.v[layer, :, :, : v.shape[2]] = v.repeat_interleave(repeat, 0)
-        self.length = prefix.length
+            self.k[layer].unflatten(0, (-1, repeat))[..., :p, :] = k[:, None]
+            self.v[layer].unflatten(0, (-1, repeat))[..., :p, :] = v[:, None]
+        self.length = p
 
     def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Write one step and return views of everything so far."""
@@ -86,10 +87,13 @@ class SharedPrefix:
     def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Put the prompt's keys and values before the response's."""
         prompt_k, prompt_v = self.prefix.layers[layer]
-        return (
-            torch.cat([prompt_k.repeat_interleave(self.repeat, 0), k], 2),
-            torch.cat([prompt_v.repeat_interleave(self.repeat, 0), v], 2),
-        )
+        return self._join(prompt_k, k), self._join(prompt_v, v)
+
+    def _join(self, prompt: Tensor, response: Tensor) -> Tensor:
+        """(B, H, P, D) and (B * G, H, n, D) to (B * G, H, P + n, D), copied once."""
+        grouped = response.unflatten(0, (-1, self.repeat))
+        shared = prompt[:, None].expand(-1, self.repeat, -1, -1, -1)
+        return torch.cat([shared, grouped], 3).flatten(0, 1)
 
 
 def attention_mask(n_queries: int, n_keys: int, key_mask: Tensor | None, device: torch.device) -> Tensor | None:
@@ -119,7 +123,7 @@ class Block(nn.Module):
         super().__init__()
         d = config.d_model
         self.n_heads = config.n_heads
-        self.norm_attention, self.norm_mlp = nn.RMSNorm(d), nn.RMSNorm(d)
+        self.norm_attention, self.norm_mlp = nn.LayerNorm(d, bias=False), nn.LayerNorm(d, bias=False)
         self.qkv = nn.Linear(d, 3 * d, bias=False)
         self.out = nn.Linear(d, d, bias=False)
         self.up = nn.Linear(d, 4 * d, bias=False)
@@ -149,7 +153,7 @@ class Transformer(nn.Module):
         self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.position_embedding = nn.Embedding(config.context, config.d_model)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
-        self.norm = nn.RMSNorm(config.d_model)
+        self.norm = nn.LayerNorm(config.d_model, bias=False)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         generator = generator or torch.Generator().manual_seed(0)
         with torch.no_grad():

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from tqdm.std import tqdm
 
-from rlnotes.lm.trainer import Metrics
+from rlnotes.lm.config import Metrics
 
 
 def in_notebook() -> bool:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
-from os.path import commonprefix
 from types import ModuleType
 from typing import Any
 
@@ -37,7 +36,7 @@ def chain_sum_options(size: int) -> Entry:
 
 
 def number_sorting_options(size: int) -> Entry:
-    """``ascending order: 31.0, 8.0, 55.0``: ``size`` whole numbers from 0 to 99."""
+    """``ascending order: 31.0, 8.0``: ``size`` whole numbers from 0 to 99."""
     return dict(min_numbers=size, max_numbers=size, max_decimals=0, min_value=0, max_value=99)
 
 
@@ -63,7 +62,7 @@ class Sizes:
 
 SIZES: dict[str, Sizes] = {
     "chain_sum": Sizes(1, 6, 2, chain_sum_options),
-    "number_sorting": Sizes(2, 6, 3, number_sorting_options),
+    "number_sorting": Sizes(2, 5, 2, number_sorting_options),
     "spell_backward": Sizes(4, 10, 6, spell_backward_options),
     "gcd": Sizes(1, 6, 2, gcd_options),
 }
@@ -96,24 +95,26 @@ class ReasoningGym(Task):
     | ``dataset`` | ``size`` is | prompt | answer |
     |---|---|---|---|
     | ``chain_sum`` | most digits of each of two numbers, 1 to 6; default 2 | ``12 - 7`` | ``5`` |
-    | ``number_sorting`` | how many numbers, 2 to 6; default 3 | ``ascending order: 31.0, 8.0`` | ``['8.0', '31.0']`` |
+    | ``number_sorting`` | how many numbers, 2 to 5; default 2 | ``ascending order: 31.0, 8.0`` | ``['8.0', '31.0']`` |
     | ``spell_backward`` | letters of the longest word, 4 to 10; default 6 | ``river`` | ``revir`` |
     | ``gcd`` | most digits of each of two numbers, 1 to 6; default 2 | ``98, 58.`` | ``2`` |
 
     Any other dataset of the package has no ``size``; it is tried with the package's defaults. ``options`` are keyword
-    arguments of the dataset, and come before those that ``size`` stands for.
+    arguments of the dataset, and come before those that ``size`` stands for. The four take about a second to make;
+    for a dataset with a slow generator (``zebra_puzzles``) pass a smaller ``count``.
 
     **Prompts.** The ``count`` entries that the dataset generates from ``seed`` make a table, and each draw picks from
     it. The words that all questions begin or end with ("State the final answer to ...") tell the model nothing and
     are cut off. Shorter questions are filled with blanks on the left, up to one width. A question that comes twice
-    is kept once.
+    is kept once. A held-out question is new as a text only: ``3 + 5`` may be held out and ``5 + 3`` trained on.
 
     **Reward.** Right or wrong: 1 if the response ended with EOS, the verifier's score is exactly 1, and the response
     uses only characters that occur in answers; else 0. Many verifiers give a part for a wrong response (a number next
     to the right one, half of the letters, a few hundredths for anything at all), and that part is not paid: it would
     reward writing something over writing the answer. The last condition closes a hole: ``number_sorting`` compares
-    with a tolerance, nothing is outside the tolerance of ``nan``, and so it takes ``['nan', 'nan', 'nan']`` as
-    right. The tolerance itself stays: there, each number may be off by 1 as long as the order is right.
+    with a tolerance, nothing is outside the tolerance of ``nan``, and so it takes ``['nan', 'nan']`` as right.
+    The tolerance itself stays: there, each number may be off by 1 as long as the order is right. RL finds that, too:
+    compare ``score`` with ``equal_to_answer`` in ``benchmarks/results/reasoning_gym.json``.
 
     Raises ``ImportError`` without the package, and ``ValueError`` for an unknown dataset, a size out of range, or a
     dataset that does not fit: prompts of more than 96 tokens, responses of more than 48, or no entry with a text as
@@ -175,8 +176,11 @@ class ReasoningGym(Task):
         package = import_reasoning_gym()
         check_name(self.dataset, package)
         options = size_options(self.dataset, self.size) | dict(self.options or {})
-        with random_state_kept():
-            return package.create_dataset(self.dataset, seed=self.seed, size=self.count, **options)
+        try:
+            with random_state_kept():
+                return package.create_dataset(self.dataset, seed=self.seed, size=self.count, **options)
+        except (AssertionError, TypeError) as error:  # how the package's configurations refuse a value or a name
+            raise ValueError(f"{self.dataset} does not take the options {options}: {error}") from error
 
     @cached_property
     def _table(self) -> Table:
@@ -290,10 +294,17 @@ def without_shared_words(questions: list[str]) -> list[str]:
 
     Only whole words: numbers that all end in ``.0`` keep it.
     """
-    begin = through_last_space(commonprefix(questions))
+    begin = through_last_space(shared_start(questions))
     rest = [question.removeprefix(begin) for question in questions]
-    end = through_last_space(commonprefix([question[::-1] for question in rest]))[::-1]
+    end = through_last_space(shared_start([question[::-1] for question in rest]))[::-1]
     return [question.removesuffix(end) for question in rest]
+
+
+def shared_start(texts: list[str]) -> str:
+    """The characters that all ``texts`` begin with: those that the first and the last in order have in common."""
+    first, last = min(texts), max(texts)
+    different = (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
+    return first[: next(different, len(first))]
 
 
 def through_last_space(text: str) -> str:

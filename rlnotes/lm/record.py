@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from rlnotes.lm.config import Metrics
 from rlnotes.lm.interrupts import HeldInterrupts
-from rlnotes.lm.trainer import Metrics, Trainer
+from rlnotes.lm.trainer import Trainer
 
 
 def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Iterator[Metrics]:

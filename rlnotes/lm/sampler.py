@@ -73,27 +73,28 @@ class Sampler:
             if prompt_mask is not None:
                 key_mask = prompt_mask.repeat_interleave(group_size, 0)
                 position = key_mask.sum(-1, keepdim=True)
-            tokens = torch.full((n, self.max_length), self.eos, device=device)
-            logp = torch.zeros(n, self.max_length, device=device)
-            top: list[tuple[Tensor, Tensor]] = []
+            drawn, logps, top = [], [], []
             done = torch.zeros(n, dtype=torch.bool, device=device)
             for t in range(self.max_length):
-                log_probs = self.transform.log_probs(model.head(state)[:, 0].float())
+                log_probs = self.transform.log_probs(model.head(state[:, 0]).float())
                 # Gumbel-max: argmax of log p + Gumbel noise is a draw from p, and needs no synchronisation
                 noise = torch.empty_like(log_probs).exponential_(generator=generator)
-                token = (log_probs - noise.log()).argmax(-1)
-                tokens[:, t] = token.where(~done, self.eos)
-                logp[:, t] = log_probs.gather(-1, token[:, None])[:, 0].where(~done, 0.0)
+                token = (log_probs - noise.log_()).argmax(-1, keepdim=True)
+                drawn.append(token)
+                logps.append(log_probs.gather(-1, token))
                 if self.top_logp:
-                    values, ids = log_probs.topk(min(self.top_logp, log_probs.shape[-1]), dim=-1)
-                    top.append((values, ids))
-                done = done | (token == self.eos)
+                    top.append(log_probs.topk(min(self.top_logp, log_probs.shape[-1]), dim=-1))
+                done |= token[:, 0] == self.eos
                 # asking whether all are done would make a GPU wait at every token
                 if t == self.max_length - 1 or (device.type == "cpu" and bool(done.all())):
                     break
                 if key_mask is not None:
                     key_mask = torch.cat([key_mask, key_mask.new_ones(n, 1)], -1)
-                state = model.hidden(tokens[:, t : t + 1], position + t, key_mask, cache)
+                state = model.hidden(token, position + t, key_mask, cache)
+        tokens, logp = self._padded(drawn, self.eos), self._padded(logps, 0.0)
+        mask = response_mask(tokens, self.eos)
+        # what was drawn after the end is no part of the response
+        tokens, logp = tokens.where(mask, self.eos), logp.where(mask, 0.0)
         if not bool(torch.isfinite(logp).all()):
             row = int((~torch.isfinite(logp)).any(-1).nonzero()[0])
             raise ValueError(
@@ -104,20 +105,20 @@ class Sampler:
             prompts=prompts,
             group=torch.arange(b, device=device).repeat_interleave(group_size),
             tokens=tokens,
-            mask=response_mask(tokens, self.eos),
+            mask=mask,
             logp_behavior=logp,
             version=torch.full_like(tokens, version),
             transform=self.transform,
             prompt_mask=prompt_mask,
-            topk_ids=self._stack([ids for _, ids in top]),
-            topk_logp=self._stack([values for values, _ in top]),
+            topk_ids=self._padded([ids[:, None] for _, ids in top], self.eos) if top else None,
+            topk_logp=self._padded([values[:, None] for values, _ in top], 0.0) if top else None,
         )
 
-    def _stack(self, steps: list[Tensor]) -> Tensor | None:
-        """(N, T, K) from one (N, K) per sampled position; positions after the last are filled with it."""
-        if not steps:
-            return None
-        return torch.stack(steps + [steps[-1]] * (self.max_length - len(steps)), 1)
+    def _padded(self, steps: list[Tensor], value: float) -> Tensor:
+        """(N, T, ...) from one (N, 1, ...) per position sampled; positions after the last hold ``value``."""
+        missing = self.max_length - len(steps)
+        filler = [torch.full_like(steps[0], value)] * missing
+        return torch.cat(steps + filler, 1)
 
 
 def response_logits(model: Transformer, rollout: Rollout, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -143,12 +144,11 @@ def response_logits(model: Transformer, rollout: Rollout, dtype: torch.dtype = t
         return model.head(states).float()
 
 
-def token_logp(logits: Tensor, rollout: Rollout) -> Tensor:
-    """Log-probability (N, T) of the rollout's tokens under ``logits`` (N, T, V) and its own transform."""
-    log_probs = rollout.transform.log_probs(logits)
-    return log_probs.gather(-1, rollout.tokens[..., None])[..., 0]
+def taken(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    """Log-probability (N, T) of each of ``tokens`` (N, T) in ``log_probs`` (N, T, V)."""
+    return log_probs.gather(-1, tokens[..., None])[..., 0]
 
 
 def score(model: Transformer, rollout: Rollout, dtype: torch.dtype = torch.float32) -> Tensor:
     """Log-probability (N, T) that ``model`` gives each sampled token, transform included, with gradients."""
-    return token_logp(response_logits(model, rollout, dtype), rollout)
+    return taken(rollout.transform.log_probs(response_logits(model, rollout, dtype)), rollout.tokens)

@@ -12,19 +12,17 @@ from torch.nn import functional as F
 
 from rlnotes.estimators.divergences import entropy
 from rlnotes.lm.checkpoint import latest_checkpoint, load_checkpoint, part, save_checkpoint
-from rlnotes.lm.config import TrainConfig, preset_config
+from rlnotes.lm.config import Metrics, TrainConfig, preset_config
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
-from rlnotes.lm.sampler import Sampler, response_logits, score, token_logp
+from rlnotes.lm.sampler import Sampler, response_logits, score, taken
+from rlnotes.lm.shipped import has_weights, load_weights
 from rlnotes.lm.task_registry import make_task
 from rlnotes.lm.tasks import Split, Task
-from rlnotes.lm.shipped import has_weights, load_weights
 from rlnotes.objectives import RECIPES, Batch, Choices, policy_loss
 from rlnotes.objectives.aggregations import Totals
-from rlnotes.objectives.diagnostics import closed_gate_fraction
-
-Metrics = dict[str, float]
+from rlnotes.objectives.diagnostics import no_gradient_fraction
 
 
 class Trainer:
@@ -127,7 +125,7 @@ class Trainer:
         | ``loss``, ``gradient_norm`` | of the last update; the loss of centred advantages is near 0 and means little |
         | ``entropy`` | of the next-token distribution, mean over response tokens, nats |
         | ``ratio_deviation`` | largest abs(pi / mu - 1) on the first update: 0 up to rounding, or something is wrong |
-        | ``gate_closed`` | share of tokens with an advantage that the gate gave no gradient, over all updates |
+        | ``no_gradient`` | share of tokens with an advantage that got no gradient (a closed gate), over all updates |
         | ``wasted_groups`` | share of groups whose rewards are all equal, so that they teach nothing |
         | ``length``, ``truncated`` | mean response length; share that hit the limit |
         | ``tokens``, ``seconds`` | response tokens sampled so far; wall time of this step |
@@ -142,20 +140,20 @@ class Trainer:
             proximal = score(self.model, rollout, self.dtype) if self.choices.needs_proximal else None
             reference = score(self.reference, rollout, self.dtype) if self.reference is not None else None
         metrics: Metrics = dict(phase=1, step=self.step + 1, reward=rewards.mean().item())
-        closed = []
+        silent = []
         for epoch in range(config.epochs):
             for i, rows in enumerate(self._minibatches(epoch)):
                 first = epoch == 0 and i == 0
                 loss, extra = self._backward(rollout, rows, advantages, proximal, reference, first)
                 metrics |= extra
-                closed.append(metrics.pop("gate_closed"))
+                silent.append(metrics.pop("no_gradient"))
                 metrics |= dict(loss=loss, gradient_norm=self._update(config.learning_rate, self.updates))
                 self.updates += 1
         self.step += 1
         self.tokens += int(rollout.mask.sum())
         groups = rewards.view(config.prompts, -1)
         metrics |= dict(
-            gate_closed=sum(closed) / len(closed),
+            no_gradient=sum(silent) / len(silent),
             wasted_groups=(groups == groups[:, :1]).all(-1).float().mean().item(),
             length=rollout.mask.sum(-1).float().mean().item(),
             truncated=rollout.truncated(self.task.vocabulary.eos).float().mean().item(),
@@ -179,17 +177,17 @@ class Trainer:
         minibatch, so this is exact. A KL penalty has a gradient there too, and keeps them in.
         """
         g = rollout.group_size
-        whole = rollout.groups(rows)
-        totals = Totals(len(whole.tokens), int(whole.mask.sum()), self.task.max_response_length)
+        mask = rollout.mask.unflatten(0, (-1, g))[rows]
+        totals = Totals(len(rows) * g, int(mask.sum()), self.task.max_response_length)
         if self.choices.kl is None:
             teaches = (advantages.view(-1, g)[rows] != 0).any(-1)
             teaches[0] |= not bool(teaches.any())  # one group stays: its gradient is 0, and the metrics need it
             rows = rows[teaches]
         used = rollout.groups(rows)
         member = (rows[:, None] * g + torch.arange(g, device=rows.device)).reshape(-1)
-        logits = response_logits(self.model, used, self.dtype)
+        log_probs = used.transform.log_probs(response_logits(self.model, used, self.dtype))
         batch = Batch(
-            logp=token_logp(logits, used),
+            logp=taken(log_probs, used.tokens),
             mask=used.mask,
             advantages=advantages[member],
             logp_behavior=used.logp_behavior,
@@ -198,11 +196,13 @@ class Trainer:
             totals=totals,
         )
         loss = policy_loss(self.choices, batch)
+        batch.logp.retain_grad()
         loss.backward()
-        seen: Metrics = dict(gate_closed=closed_gate_fraction(self.choices, batch).item())
+        assert batch.logp.grad is not None
+        seen: Metrics = dict(no_gradient=no_gradient_fraction(batch, batch.logp.grad).item())
         if first:
             with torch.no_grad():
-                seen["entropy"] = entropy(used.transform.log_probs(logits))[used.mask].mean().item()
+                seen["entropy"] = entropy(log_probs)[used.mask].mean().item()
                 log_ratio = batch.log_ratio("logp", "logp_behavior")
                 seen["ratio_deviation"] = torch.expm1(log_ratio).abs().max().item()
         return loss.item(), seen
@@ -233,7 +233,7 @@ class Trainer:
             self.reference.load_state_dict(self.model.state_dict())
 
     def _make_optimizer(self, learning_rate: float, betas: tuple[float, float]) -> torch.optim.AdamW:
-        return torch.optim.AdamW(self.model.parameters(), learning_rate, betas, weight_decay=0.0)
+        return torch.optim.AdamW(self.model.parameters(), learning_rate, betas, weight_decay=0.0, fused=True)
 
     # looking at it
 
@@ -263,17 +263,20 @@ class Trainer:
         return save_checkpoint(folder, self.warm_updates + self.step, tensors, state)
 
     @classmethod
-    def load(cls, folder: Path, task: Task | None = None, choices: Choices | None = None, **changes: Any) -> "Trainer":
+    def load(
+        cls, folder: Path, task: Task | None = None, choices: Choices | None = None, steps: int | None = None
+    ) -> "Trainer":
         """The trainer of the newest checkpoint in ``folder``. On a CPU it goes on bit for bit.
 
-        ``changes`` replace settings (``steps=200``). A run with an objective or a task of your own needs them again.
+        ``steps`` replaces the number of RL steps in all. An objective or a task of your own must be passed again.
         Raises ``FileNotFoundError`` without a checkpoint, ``ValueError`` naming a missing part.
         """
         tensors, state = load_checkpoint(latest_checkpoint(folder))
         config = TrainConfig(**state["config"])
         if config.recipe == "custom" and choices is None:
             raise ValueError("this run used an objective of its own; pass it again as choices=Choices(...)")
-        trainer = cls(replace(config, warm_start="none", **changes), task, choices)
+        steps = config.steps if steps is None else steps
+        trainer = cls(replace(config, warm_start="none", steps=steps), task, choices)
         trainer.config = replace(trainer.config, warm_start=config.warm_start)
         for name in ("warm", "warm_updates", "updates", "step", "tokens"):
             setattr(trainer, name, state[name])

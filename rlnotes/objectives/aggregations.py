@@ -1,7 +1,8 @@
 """Choice 5: what one token weighs in the batch.
 
 Each function takes the ``mask`` (N, T), as ones and zeros, and :class:`Totals`, and returns weights (N, T): the loss is
-the weighted sum of the token losses. Totals are those of the whole batch, so the losses of its parts add up to the loss of the whole.
+the weighted sum of the token losses. Totals are those of the whole batch, so the losses of its parts add up to the
+loss of the whole.
 """
 
 from dataclasses import dataclass

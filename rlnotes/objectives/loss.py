@@ -51,7 +51,8 @@ class Choices:
     | ``aggregation`` | response_mean, constant, token_mean, response_sum | :mod:`rlnotes.objectives.aggregations` |
 
     ``correction`` multiplies each token by a bounded proximal / behaviour weight, ``keep`` drops whole responses
-    (:mod:`rlnotes.objectives.masks`), ``kl`` adds a penalty. A new objective is one line: ``dataclasses.replace(GRPO, aggregation=token_mean)``.
+    (:mod:`rlnotes.objectives.masks`), ``kl`` adds a penalty. A new objective is one line:
+    ``dataclasses.replace(GRPO, aggregation=token_mean)``.
     """
 
     ratio: Callable[[Tensor, Tensor], Tensor] = token

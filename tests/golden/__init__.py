@@ -21,6 +21,7 @@ from rlnotes.estimators.baselines import group_mean, group_mean_batch_std, group
 from rlnotes.estimators.divergences import KLEstimator, kl_estimate
 from rlnotes.objectives import DR_GRPO, GRPO, PPO_CLIP, Batch, Choices, KLPenalty, policy_loss
 from rlnotes.objectives.aggregations import Totals, response_mean, response_sum, token_mean
+from rlnotes.objectives.diagnostics import no_gradient_fraction
 from rlnotes.objectives.gates import Clip, Correction, no_gate
 from rlnotes.objectives.masks import MismatchBand, OffPolicyMask
 from rlnotes.objectives.ratios import sequence, sequence_mean
@@ -247,6 +248,13 @@ def loss_and_gradient(loss: Loss, tensors: dict[str, Tensor]) -> tuple[float, np
         start += size
     (gradient,) = torch.autograd.grad(total, logp)
     return float(total.detach()), gradient.numpy()
+
+
+def no_gradient(choices: Choices, made: Batch) -> float:
+    """Share of the tokens with an advantage that ``choices`` gives no gradient."""
+    logp = made.logp.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(policy_loss(choices, replace(made, logp=logp)), logp)
+    return float(no_gradient_fraction(made, gradient))
 
 
 def theirs(case_id: str, loss: Loss) -> tuple[float, np.ndarray]:

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -107,8 +108,8 @@ def test_mask_keeps_the_first_eos_and_drops_the_rest():
     assert rollout.truncated(eos=0).tolist() == [False, True]
 
 
-def rollout_with(tokens: torch.Tensor, **changes) -> Rollout:
-    fields = dict(
+def rollout_with(tokens: torch.Tensor, **changes: Any) -> Rollout:
+    fields: dict[str, Any] = dict(
         prompts=torch.zeros(1, 2, dtype=torch.long),
         group=torch.zeros(len(tokens), dtype=torch.long),
         tokens=tokens,
@@ -124,7 +125,7 @@ def test_a_rollout_that_does_not_fit_together_is_refused():
     tokens = torch.tensor([[5, 6, 0], [5, 0, 0]])
     with pytest.raises(ValueError, match=r"logp_behavior has shape \(2, 2\); tokens has \(2, 3\)"):
         rollout_with(tokens, logp_behavior=torch.zeros(2, 2))
-    with pytest.raises(ValueError, match="mask has dtype torch.int64"):
+    with pytest.raises(ValueError, match=r"mask has dtype torch\.int64"):
         rollout_with(tokens, mask=torch.ones(2, 3, dtype=torch.long))
     with pytest.raises(ValueError, match="rows of a group contiguous"):
         rollout_with(tokens.repeat(2, 1), prompts=torch.zeros(2, 2), group=torch.tensor([0, 1, 0, 1]))

@@ -1,0 +1,1 @@
+"""Speed and learning, measured. ``python -m benchmarks`` runs all of it and writes what it found."""

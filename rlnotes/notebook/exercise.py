@@ -1,0 +1,113 @@
+"""Exercises that answer at once: not yet, wrong and why, or right. A check never raises."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A question with an answer that can be computed in a second, independent way.
+
+    | field | meaning |
+    |---|---|
+    | ``cases`` | arguments that the learner's function is called with; one empty tuple if the answer is a value |
+    | ``oracle`` | the right answer to each, found another way than the solution finds it |
+    | ``misconceptions`` | what a known mistake computes, by the sentence that explains it |
+    | ``hints`` | shown one after another, one more with each wrong try |
+    """
+
+    cases: tuple[tuple[Any, ...], ...]
+    oracle: Callable[..., Any]
+    misconceptions: dict[str, Callable[..., Any]]
+    hints: tuple[str, ...]
+    tolerance: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check found."""
+
+    status: Literal["not yet", "wrong", "right"]
+    reason: str = ""
+
+
+def _agree(a: Any, b: Any, tolerance: float) -> bool:
+    """Equal texts, or arrays of one shape and nearly the same numbers; NaN equals NaN."""
+    if isinstance(a, str) or isinstance(b, str):
+        return isinstance(a, str) and isinstance(b, str) and a.strip().lower() == b.strip().lower()
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    return a.shape == b.shape and bool(np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True))
+
+
+def _unanswered(answer: Any) -> bool:
+    return answer is None or answer is ...
+
+
+def grade(exercise: Exercise, answer: Any) -> Verdict:
+    """Judge ``answer``, a function or a value."""
+    if _unanswered(answer):
+        return Verdict("not yet")
+    function = answer if callable(answer) else lambda: answer
+    found = []
+    for case in exercise.cases:
+        try:
+            result = function(*case)
+        except NotImplementedError:
+            return Verdict("not yet")
+        except Exception as error:  # whatever a learner's code raises is news for the learner
+            return Verdict("wrong", f"for {_shown(case)} it raises {type(error).__name__}: {error}")
+        if _unanswered(result):
+            return Verdict("not yet")
+        found.append(result)
+    try:
+        right = [_agree(a, exercise.oracle(*case), exercise.tolerance) for a, case in zip(found, exercise.cases)]  # noqa: B905
+        if all(right):
+            return Verdict("right")
+        for reason, mistake in exercise.misconceptions.items():
+            if all(_agree(a, mistake(*c), exercise.tolerance) for a, c in zip(found, exercise.cases, strict=True)):
+                return Verdict("wrong", reason)
+    except (TypeError, ValueError):  # not numbers at all
+        return Verdict("wrong", f"the answer {found[0]!r} is not of the kind that is asked for")
+    i = right.index(False)
+    wanted = exercise.oracle(*exercise.cases[i])
+    if isinstance(wanted, str):
+        return Verdict("wrong", f"{found[i]!r} is not the answer")
+    where = f"for {_shown(exercise.cases[i])} it gives" if exercise.cases[i] else "it is"
+    return Verdict("wrong", f"{where} {found[i]}, and should be {np.round(np.asarray(wanted, dtype=np.float64), 6)}")
+
+
+def _shown(case: tuple[Any, ...]) -> str:
+    return ", ".join(str(argument).replace("\n", "") for argument in case) or "no argument"
+
+
+_tries: Counter[str] = Counter()
+
+
+def find(name: str) -> Exercise:
+    """The exercise called ``name``: "07.2" is the second of chapter 07. Raises ``KeyError`` if there is none."""
+    module = import_module(f"rlnotes.notebook.exercises.chapter{name.split('.')[0]}")
+    return module.EXERCISES[name]
+
+
+def check(name: str, answer: Any) -> None:
+    """Say whether ``answer`` to exercise ``name`` is right, and if not, why; each wrong try brings a hint."""
+    exercise = find(name)
+    verdict = grade(exercise, answer)
+    if verdict.status == "not yet":
+        print(f"Exercise {name}: not yet. Replace the ... and run the cell again.")
+        return
+    if verdict.status == "right":
+        print(f"Exercise {name}: right.")
+        return
+    print(f"Exercise {name}: wrong: {verdict.reason}.")
+    tries = _tries[name]
+    _tries[name] += 1
+    if tries < len(exercise.hints):
+        print(f"Hint {tries + 1} of {len(exercise.hints)}: {exercise.hints[tries]}")
+    else:
+        print("All hints are out. The solution is folded below.")

@@ -1,0 +1,140 @@
+"""Exercises of chapter 07, GRPO."""
+
+import itertools
+import statistics
+
+import numpy as np
+
+from rlnotes.notebook.exercise import Exercise
+
+EPS = 1e-8
+
+
+def _standardised(rewards: np.ndarray) -> list[float]:
+    """By the standard library, one reward after another."""
+    values = [float(reward) for reward in rewards]
+    mean, variance = statistics.fmean(values), statistics.pvariance(values)
+    return [(value - mean) / (variance + EPS) ** 0.5 for value in values]
+
+
+def _surrogate_by_region(ratio: float, advantage: float, epsilon: float) -> float:
+    """Region by region, from a drawing of the objective."""
+    if advantage >= 0:
+        return advantage * (1 + epsilon) if ratio > 1 + epsilon else advantage * ratio
+    return advantage * (1 - epsilon) if ratio < 1 - epsilon else advantage * ratio
+
+
+def _mask_by_walking(tokens: np.ndarray, eos: int) -> list[list[bool]]:
+    """Token by token, remembering whether the end has passed."""
+    rows = []
+    for row in tokens:
+        ended, mask = False, []
+        for token in row:
+            mask.append(not ended)
+            ended = ended or bool(token == eos)
+        rows.append(mask)
+    return rows
+
+
+def _wasted_by_listing(p: float, group_size: int) -> float:
+    """All 2^G groups, one after another."""
+    total = 0.0
+    for rewards in itertools.product((0, 1), repeat=group_size):
+        if len(set(rewards)) == 1:
+            total += float(np.prod([p if reward else 1 - p for reward in rewards]))
+    return total
+
+
+_TOKENS = np.array([[5, 6, 0, 0, 0], [5, 6, 7, 8, 9], [0, 5, 0, 6, 6], [5, 6, 7, 8, 0]])
+
+EXERCISES: dict[str, Exercise] = {
+    "07.1": Exercise(
+        cases=((np.array([1.0, 0.0, 0.0, 0.0]),), (np.array([2.0, 5.0, 11.0]),), (np.array([1.0, 1.0, 1.0, 1.0]),)),
+        oracle=_standardised,
+        misconceptions={
+            "you divide by the sample standard deviation (n - 1); eq. (90) has 1/G": lambda r: (
+                (r - r.mean()) / np.sqrt(r.var(ddof=1) + EPS)
+            ),
+            "the group's mean is not taken away": lambda r: r / np.sqrt(r.var() + EPS),
+            "you divide by the variance; take its root": lambda r: (r - r.mean()) / (r.var() + EPS),
+            "it is not divided by the standard deviation (that is Dr. GRPO, the next chapter)": lambda r: r - r.mean(),
+            "a group of equal rewards gives 0 / 0: add a small number under the root": lambda r: np.where(
+                r.std() > 0, (r - r.mean()) / np.where(r.std() > 0, r.std(), 1.0), np.nan
+            ),
+        },
+        hints=(
+            "First the mean of the group, then how far each reward is from it.",
+            "rewards.var() is the population variance, with 1/G.",
+            "(rewards - rewards.mean()) / np.sqrt(rewards.var() + 1e-8)",
+        ),
+    ),
+    "07.2": Exercise(
+        cases=((),),
+        oracle=lambda: "b",
+        misconceptions={
+            "the loss of advantages that sum to 0 is near 0 at every first update, learning or not": lambda: "a",
+            "the entropy falls also in a model that becomes sure of wrong answers": lambda: "c",
+        },
+        hints=("Which of the three would change if the verifier paid for wrong answers?",),
+    ),
+    "07.3": Exercise(
+        cases=tuple((r, a, 0.2) for r in (0.5, 0.9, 1.0, 1.1, 1.5) for a in (2.0, -2.0)),
+        oracle=_surrogate_by_region,
+        misconceptions={
+            "only the clipped term is there; without the min, a bad move far outside has no gradient to come back": (
+                lambda r, a, e: np.clip(r, 1 - e, 1 + e) * a
+            ),
+            "you take the larger of the two terms; the objective takes the smaller": (
+                lambda r, a, e: max(r * a, np.clip(r, 1 - e, 1 + e) * a)
+            ),
+            "the minimum is taken over the ratios before the advantage is multiplied; for A < 0 that is the larger": (
+                lambda r, a, e: min(r, np.clip(r, 1 - e, 1 + e)) * a
+            ),
+            "nothing is clipped": lambda r, a, e: r * a,
+            "this is the loss; the surrogate is its negative, to be maximised": (
+                lambda r, a, e: -min(r * a, np.clip(r, 1 - e, 1 + e) * a)
+            ),
+        },
+        hints=(
+            "There are two terms: ratio times advantage, and clipped ratio times advantage.",
+            "Take the smaller of the two products, whatever the sign of the advantage.",
+            "np.minimum(ratio * advantage, np.clip(ratio, 1 - epsilon, 1 + epsilon) * advantage)",
+        ),
+    ),
+    "07.4": Exercise(
+        cases=((_TOKENS, 0),),
+        oracle=_mask_by_walking,
+        misconceptions={
+            "the EOS itself is missing: a model that is not trained on it never learns to stop": (
+                lambda t, eos: np.cumsum(t == eos, axis=1) == 0
+            ),
+            "this keeps what stands after the end": lambda t, eos: np.ones(t.shape),
+            "this looks at each token alone, so it drops every EOS and keeps what stands after the first": (
+                lambda t, eos: t != eos
+            ),
+            "argmax of a row without EOS is 0, so the row without an end keeps only its first token": (
+                lambda t, eos: np.arange(t.shape[1]) <= np.argmax(t == eos, axis=1)[:, None]
+            ),
+        },
+        hints=(
+            "A token belongs to the response if no EOS stands before it.",
+            "np.cumsum(tokens == eos, axis=1) counts the EOS up to and including each place.",
+            "is_eos = (tokens == eos).astype(int); np.cumsum(is_eos, axis=1) - is_eos == 0",
+        ),
+    ),
+    "07.5": Exercise(
+        cases=((0.5, 2), (0.35, 4), (0.9, 8), (0.1, 3)),
+        oracle=_wasted_by_listing,
+        misconceptions={
+            "this counts only the groups in which all are right": lambda p, g: p**g,
+            "this counts only the groups in which all are wrong": lambda p, g: (1 - p) ** g,
+            "this is the share of groups that do teach something": lambda p, g: 1 - p**g - (1 - p) ** g,
+            "all right and all wrong exclude each other: add their probabilities": lambda p, g: p**g * (1 - p) ** g,
+        },
+        hints=(
+            "Two kinds of group teach nothing: all right, and all wrong.",
+            "The responses are independent, so all G are right with probability p ** G.",
+            "p**group_size + (1 - p) ** group_size",
+        ),
+    ),
+}

@@ -1,0 +1,64 @@
+"""A learning curve that grows while the model trains."""
+
+import time
+from collections.abc import Iterable, Iterator
+
+from rlnotes.lm.config import Metrics
+from rlnotes.notebook.figures import STYLES, bundle, new_figure, show
+
+REDRAW_SECONDS = 0.5  # drawing costs about a third of a training step
+
+
+class LivePlot:
+    """Curves of some metrics, one panel each, redrawn twice a second, and once more at the end.
+
+    ``names`` are keys of the metrics, each with a label for its axis. ``goal`` draws a line in the first panel.
+    """
+
+    def __init__(self, names: dict[str, str], title: str, goal: float | None = None):
+        self.names, self.title, self.goal = names, title, goal
+        self.rows: list[Metrics] = []
+        self.handle = None
+        self._drawn = 0.0
+
+    def follow(self, metrics: Iterable[Metrics]) -> Iterator[Metrics]:
+        """Pass metrics through and draw them. The last state is drawn also after an interrupt."""
+        try:
+            for row in metrics:
+                self.rows.append(row)
+                if time.monotonic() - self._drawn > REDRAW_SECONDS:
+                    self.draw()
+                yield row
+        finally:
+            self.draw()
+
+    def draw(self) -> None:
+        """Show the curves so far, in place of those before."""
+        figure, axes = new_figure(len(self.names), width=4.2 * len(self.names))
+        for axis, style, (name, label) in zip(axes, STYLES, self.names.items(), strict=False):
+            rows = [row for row in self.rows if name in row]
+            axis.plot([r["step"] for r in rows], [r[name] for r in rows], markevery=10, markersize=4, **style)
+            axis.set(xlabel="step", ylabel=label)
+        if self.goal is not None:
+            axes[0].axhline(self.goal, color="0.4", linewidth=1)
+            axes[0].annotate(f"goal {self.goal:g}", (0.01, self.goal), (2, 3), xycoords=("axes fraction", "data"),
+                             textcoords="offset points", fontsize=8, color="0.3")  # fmt: skip
+        figure.suptitle(self.title, fontsize=11)
+        if self.handle is None:
+            self.handle = show(figure, self.alt())
+        else:
+            data, metadata = bundle(figure, self.alt())
+            self.handle.update(data, raw=True, metadata=metadata)
+        self._drawn = time.monotonic()
+
+    def alt(self) -> str:
+        """The curves in words: where each started and where it is."""
+        if not self.rows:
+            return f"{self.title}: no step yet"
+        first, last = self.rows[0], self.rows[-1]
+        parts = [
+            f"{label} from {first[name]:.2f} to {last[name]:.2f}"
+            for name, label in self.names.items()
+            if name in first and name in last
+        ]
+        return f"{self.title}, {len(self.rows)} steps: " + "; ".join(parts)

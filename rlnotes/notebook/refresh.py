@@ -1,0 +1,59 @@
+"""Run notebooks and store what they print: ``python -m rlnotes.notebook.refresh course/*.ipynb``.
+
+What is stored is what can be stored twice alike: no execution times, no widgets, no random ids, no progress bars.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+CELL_SECONDS = 180
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def refresh(path: Path) -> float:
+    """Execute the notebook at ``path`` in its own folder, normalise and write it. Returns the seconds it ran."""
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+    )
+    started = time.monotonic()
+    client.execute(env=os.environ | {"CI": "1"})
+    seconds = time.monotonic() - started
+    normalise(notebook)
+    notebook.metadata["rlnotes"] = {"seconds": round(seconds)}
+    nbformat.validate(notebook)
+    path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+    return seconds
+
+
+def normalise(notebook: nbformat.NotebookNode) -> None:
+    """Drop what differs from run to run."""
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        }
+    )
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type != "code":
+            continue
+        kept = []
+        for output in cell.outputs:
+            output.pop("transient", None)
+            if WIDGET in output.get("data", {}):
+                del output["data"][WIDGET]
+                if not set(output["data"]) - {"text/plain"}:
+                    continue  # nothing but the widget's name is left
+            kept.append(output)
+        cell.outputs = kept
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(f"{name}: {refresh(Path(name)):.0f} s")

@@ -1,0 +1,112 @@
+"""What every notebook must be, before it is even run."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "course").glob("*.ipynb"))
+TAGS = {"nbval-check-output"}  # a tag that skips a cell would let it rot unseen
+GONE = r"\bimport gym\b|\bbool8\b|\bfloat_\b|\bin1d\b|\btrapz\b"  # names that newer gymnasium and numpy do not have
+each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def load(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def code_cells(path: Path) -> list[dict[str, Any]]:
+    return [cell for cell in load(path)["cells"] if cell["cell_type"] == "code"]
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS
+
+
+@each
+def test_metadata_is_that_of_any_machine(path: Path):
+    metadata = load(path)["metadata"]
+    assert metadata["kernelspec"] == {"display_name": "Python 3", "language": "python", "name": "python3"}
+    assert set(metadata) == {"kernelspec", "language_info", "rlnotes"}  # no widget state, no versions
+    assert not any(cell["metadata"].get("execution") for cell in code_cells(path))
+
+
+@each
+def test_every_cell_ran_in_order_and_none_failed(path: Path):
+    cells = code_cells(path)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    for cell in cells:
+        assert set(cell["metadata"].get("tags", [])) <= TAGS
+        assert all(output["output_type"] != "error" for output in cell["outputs"])
+        assert not any("widget-view" in str(output.get("data", {}).keys()) for output in cell["outputs"])
+        assert all(output.get("name") != "stderr" for output in cell["outputs"]), "a warning is stored"
+
+
+@each
+def test_cells_are_short_and_outputs_small(path: Path):
+    for cell in code_cells(path):
+        assert len("".join(cell["source"]).splitlines()) <= 30, cell["id"]
+        assert len(json.dumps(cell["outputs"])) < 150_000, cell["id"]
+
+
+@each
+def test_no_path_leads_out_and_no_name_is_gone(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert "../" not in text
+    assert not re.search(r"/home/|/root/|/tmp/|/Users/|[A-Z]:\\\\", text)
+    assert not re.search(GONE, text)
+
+
+@each
+def test_pictures_have_alternative_text(path: Path):
+    for cell in code_cells(path):
+        for output in cell["outputs"]:
+            if "image/png" in output.get("data", {}):
+                assert len(output["metadata"]["image/png"]["alt"]) > 20, cell["id"]
+
+
+@each
+def test_the_stated_time_is_kept(path: Path):
+    """The chapter says "less than N seconds"; its last refresh took no longer."""
+    stated = re.search(r"less than (\d+) seconds on one CPU thread", path.read_text(encoding="utf-8"))
+    assert stated, "the chapter does not say how long it runs"
+    assert load(path)["metadata"]["rlnotes"]["seconds"] < int(stated.group(1)) <= 90
+
+
+@each
+def test_a_missing_package_is_explained_with_this_interpreter(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "rlnotes", None)
+    with pytest.raises(ModuleNotFoundError, match=re.escape(f'"{sys.executable}" -m pip install')):
+        exec("".join(code_cells(path)[0]["source"]), {})
+
+
+@each
+def test_the_chapter_has_its_parts(path: Path):
+    text = "\n".join("".join(cell["source"]) for cell in load(path)["cells"])
+    for part in (
+        "**After this chapter you can**",
+        "**You need**",
+        "**Time**",
+        "## Exercises",
+        "## The loop",
+        "## Summary",
+    ):
+        assert part in text, part
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["root", "home"])
+@each
+def test_it_runs_from_any_folder(path: Path, folder: str, tmp_path: Path):
+    """In its own folder it runs under nbval; some editors start the kernel elsewhere."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    where = ROOT if folder == "root" else tmp_path
+    resources = {"metadata": {"path": str(where)}}
+    NotebookClient(nbformat.read(path, 4), timeout=180, kernel_name="python3", resources=resources).execute()
+    assert not list(tmp_path.iterdir())

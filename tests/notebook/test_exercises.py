@@ -1,0 +1,119 @@
+"""Every exercise is tried with its solution, its stub, and wrong answers that must be told apart."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlnotes.notebook import exercise
+from rlnotes.notebook.exercise import Exercise, check, find, grade
+
+COURSE = Path(__file__).parents[2] / "course"
+
+
+def exercises() -> dict[str, Exercise]:
+    found = {}
+    for path in sorted(COURSE.glob("*.ipynb")):
+        source = path.read_text(encoding="utf-8")
+        for name in re.findall(r'check\(\\"([\d.]+)\\"', source):
+            found[name] = find(name)
+    return found
+
+
+EXERCISES = exercises()
+
+
+def cells(name: str) -> tuple[str, str]:
+    """The cell that checks exercise ``name``, and the folded solution after it."""
+    (path,) = COURSE.glob(f"{name.split('.')[0]}_*.ipynb")
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    sources = ["".join(cell["source"]) for cell in notebook["cells"]]
+    (i,) = [i for i, source in enumerate(sources) if f'check("{name}"' in source]
+    solution = re.search(r"<details><summary>Solution</summary>\s+```python\n(.*?)```", sources[i + 1], re.DOTALL)
+    assert solution, f"no folded solution after the cell of exercise {name}"
+    return sources[i], solution.group(1)
+
+
+def answer_in(code: str, checked: str) -> Any:
+    """What ``code`` gives the name that the cell hands to its check."""
+    name = re.findall(r'check\("[\d.]+", (\w+)\)', checked)[0]
+    scope: dict[str, Any] = {"np": np, "check": lambda *_: None}
+    exec(code, scope)
+    return scope[name]
+
+
+def test_the_course_has_exercises():
+    assert len(EXERCISES) >= 5
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_folded_solution_is_right(name):
+    cell, solution = cells(name)
+    verdict = grade(EXERCISES[name], answer_in(solution, cell))
+    assert verdict.status == "right", verdict.reason
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_stub_is_not_yet(name):
+    cell, _ = cells(name)
+    assert grade(EXERCISES[name], answer_in(cell, cell)).status == "not yet"
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_named_misconceptions_are_told_apart(name):
+    found = EXERCISES[name]
+    for reason, mistake in found.misconceptions.items():
+        verdict = grade(found, mistake if found.cases[0] else mistake())
+        assert verdict.status == "wrong"
+        assert verdict.reason == reason
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_other_wrong_answers_are_rejected(name):
+    found = EXERCISES[name]
+
+    def off(*arguments):
+        right = found.oracle(*arguments)
+        return f"not {right}" if isinstance(right, str) else np.asarray(right, dtype=float) + 0.01
+
+    def shaped(*arguments):
+        return np.zeros((7, 7))
+
+    def raising(*arguments):
+        raise RuntimeError("oh")
+
+    for wrong in (off, shaped, raising, lambda *_: np.nan, lambda *_: "a text", lambda *_: [[1], [2, 3]]):
+        assert grade(found, wrong).status == "wrong"
+    assert "RuntimeError: oh" in grade(found, raising).reason
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_there_are_enough_wrong_answers_and_a_ladder_of_hints(name):
+    found = EXERCISES[name]
+    assert len(found.misconceptions) >= (3 if found.cases[0] else 2)
+    assert found.hints
+
+
+def test_check_prints_and_never_raises(capsys):
+    exercise._tries.clear()
+    check("07.5", ...)
+    check("07.5", None)
+    assert capsys.readouterr().out.count("not yet") == 2
+    for _ in range(4):
+        check("07.5", lambda p, g: p**g)
+    shown = capsys.readouterr().out
+    assert "counts only the groups in which all are right" in shown
+    assert [f"Hint {i} of 3" in shown for i in (1, 2, 3)] == [True] * 3
+    assert "All hints are out" in shown
+    check("07.5", lambda p, g: p**g + (1 - p) ** g)
+    assert capsys.readouterr().out == "Exercise 07.5: right.\n"
+    check("07.5", "something else")
+    assert "wrong" in capsys.readouterr().out
+
+
+def test_an_unknown_mistake_is_answered_with_the_case_and_the_right_value():
+    verdict = grade(find("07.5"), lambda p, g: 0.25)
+    assert verdict.status == "wrong" and "for 0.5, 2 it gives 0.25, and should be 0.5" in verdict.reason

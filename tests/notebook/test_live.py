@@ -1,0 +1,52 @@
+import matplotlib.pyplot as plt
+import pytest
+
+from rlnotes.notebook.figures import STYLES, bundle, new_figure
+from rlnotes.notebook.live import LivePlot
+
+
+def metrics(steps: int):
+    for step in range(1, steps + 1):
+        yield dict(phase=1, step=step, reward=step / 100, entropy=1 - step / 100)
+
+
+NAMES = {"reward": "mean reward", "entropy": "entropy (nats)"}
+
+
+def test_live_plot_passes_metrics_through_and_draws_one_figure(capsys):
+    plot = LivePlot(NAMES, "a run", goal=0.9)
+    rows = list(plot.follow(metrics(50)))
+    assert [row["step"] for row in rows] == list(range(1, 51))
+    assert plot.alt() == "a run, 50 steps: mean reward from 0.01 to 0.50; entropy (nats) from 0.99 to 0.50"
+    assert plt.get_fignums() == []  # figures do not pile up in the global list
+
+
+def test_the_last_state_is_drawn_also_after_an_interrupt(capsys, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(LivePlot, "draw", lambda self: drawn.append(len(self.rows)))
+
+    def interrupted():
+        yield from metrics(3)
+        raise KeyboardInterrupt
+
+    plot = LivePlot(NAMES, "a run")
+    with pytest.raises(KeyboardInterrupt):
+        list(plot.follow(interrupted()))
+    assert drawn[-1] == 3
+
+
+def test_a_plot_without_rows_says_so(capsys):
+    plot = LivePlot(NAMES, "a run")
+    assert list(plot.follow(iter(()))) == []
+    assert plot.alt() == "a run: no step yet"
+
+
+def test_curves_differ_in_more_than_colour():
+    assert len({style["linestyle"] for style in STYLES}) == len({style["marker"] for style in STYLES}) == len(STYLES)
+
+
+def test_a_figure_carries_its_alternative_text():
+    figure, _ = new_figure(2)
+    data, metadata = bundle(figure, "two empty panels")
+    assert data["image/png"].startswith("iVBOR") and data["text/plain"] == "two empty panels"
+    assert metadata["image/png"]["alt"] == "two empty panels"
