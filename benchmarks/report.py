@@ -1,6 +1,6 @@
 """The table in ``benchmarks/README.md``, written from the stored results. No number in it is typed by hand."""
 
-from benchmarks import learn_reverse, step_against_trl
+from benchmarks import learn_reverse, reasoning_gym_tasks, step_against_trl
 from benchmarks.common import HERE, Json, read_result
 
 README = HERE / "README.md"
@@ -23,7 +23,12 @@ def write_table() -> None:
 def tables() -> str:
     """A heading, where it was measured, and a table for each benchmark that has a result."""
     parts = []
-    for name, rows in ((learn_reverse.NAME, learn_rows), (step_against_trl.NAME, step_rows)):
+    benchmarks = (
+        (learn_reverse.NAME, learn_rows),
+        (step_against_trl.NAME, step_rows),
+        (reasoning_gym_tasks.NAME, gym_rows),
+    )
+    for name, rows in benchmarks:
         result = read_result(name)
         if result is not None:
             lines = ["\n".join((*HEADER, *rows(result))), provenance(result["environment"])]
@@ -63,26 +68,36 @@ def learn_rows(result: Json) -> list[str]:
 
 
 def step_rows(result: Json) -> list[str]:
-    """For each number of sequences: the ratios, then the seconds."""
+    """For each number of sequences and each way of running TRL: the ratios, then the seconds."""
     rows = []
-    for sequences, numbers in result["numbers"].items():
-        goal = result["goal"][sequences]
+    for case, numbers in result["numbers"].items():
+        goal = result["goal"].get(case)
         ratio = numbers["ratios"]["trl / rlnotes"]["cpu"]["of_medians"]
         for name, found in numbers["ratios"].items():
-            with_goal = name == "trl / rlnotes"
-            rows.append(
-                row(
-                    f"{sequences} sequences: {name}",
-                    f"at least {goal:g} (CPU)" if with_goal else "",
-                    ", ".join(f"{show_ratio(found[kind])} {label}" for kind, label in KINDS),
-                    ratio >= goal if with_goal else None,
-                )
-            )
-        for name, found in numbers["seconds"].items():
-            measured = ", ".join(f"{1000 * found[kind]['median']:.1f} ms {label}" for kind, label in KINDS)
-            rows.append(row(f"{sequences} sequences: one `{name}`", "", measured))
-        rows.append(row(f"{sequences} sequences: groups without a gradient", "", show_wasted(numbers["samples"])))
-        rows.append(row(f"{sequences} sequences: same objective", "", show_objective(numbers["objective"])))
+            with_goal = goal is not None and name == "trl / rlnotes"
+            measured = ", ".join(f"{show_ratio(found[kind])} {label}" for kind, label in KINDS)
+            aim = f"at least {goal:g} (CPU)" if with_goal else ""
+            rows.append(row(f"{case}: {name}", aim, measured, ratio >= goal if with_goal else None))
+        seconds = ", ".join(f"{name} {1000 * found['cpu']['median']:.1f}" for name, found in numbers["seconds"].items())
+        rows.append(row(f"{case}: CPU ms of one step or rollout", "", seconds))
+        rows.append(row(f"{case}: groups without a gradient", "", show_wasted(numbers["samples"])))
+        rows.append(row(f"{case}: same objective", "", show_objective(numbers["objective"])))
+    return rows
+
+
+def gym_rows(result: Json) -> list[str]:
+    """One line per dataset and seed."""
+    rows = []
+    for run in result["numbers"]["runs"]:
+        before, after = run["before"], run["after"]
+        errors, aim = run["raised_by_standard_errors"], result["goal"]["raise_in_standard_errors"]
+        measured = (
+            f"{before['score']:.3f} to {after['score']:.3f}, {errors:.0f} standard errors "
+            f"(exact answers {before['equal_to_answer']:.3f} to {after['equal_to_answer']:.3f}); "
+            f"{run['warm_updates']} + {run['config']['steps']} steps, {sum(run['cpu_seconds'].values()):.0f} CPU s"
+        )
+        name = run["dataset"].removeprefix("reasoning-gym/")
+        rows.append(row(f"{name}, seed {run['seed']}", f"at least {aim} standard errors", measured, errors >= aim))
     return rows
 
 

@@ -69,14 +69,11 @@ class Sample:
 
     def __call__(self) -> int:
         """Print prompt, response and reward, one line each."""
-        from dataclasses import replace
-
         from rlnotes.lm.rollout import SamplingTransform
         from rlnotes.lm.trainer import Trainer
 
         trainer = Trainer.load(self.out / "checkpoints")
-        trainer.sampler = replace(trainer.sampler, transform=SamplingTransform(self.temperature))
-        rollout = trainer.sample(self.prompts, seed=self.seed)
+        rollout = trainer.sample(self.prompts, seed=self.seed, transform=SamplingTransform(self.temperature))
         for row, reward in enumerate(trainer.task.score(rollout).tolist()):
             prompt, response = trainer.task.text(rollout, row)
             print(f"{prompt}{response}   reward {reward:g}")

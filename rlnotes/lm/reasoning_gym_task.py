@@ -114,7 +114,7 @@ class ReasoningGym(Task):
     reward writing something over writing the answer. The last condition closes a hole: ``number_sorting`` compares
     with a tolerance, nothing is outside the tolerance of ``nan``, and so it takes ``['nan', 'nan']`` as right.
     The tolerance itself stays: there, each number may be off by 1 as long as the order is right. RL finds that, too:
-    compare ``score`` with ``equal_to_answer`` in ``benchmarks/results/reasoning_gym.json``.
+    compare ``score`` with ``equal_to_answer`` in ``benchmarks/results/reasoning_gym_tasks.json``.
 
     Raises ``ImportError`` without the package, and ``ValueError`` for an unknown dataset, a size out of range, or a
     dataset that does not fit: prompts of more than 96 tokens, responses of more than 48, or no entry with a text as

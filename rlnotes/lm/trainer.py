@@ -237,15 +237,32 @@ class Trainer:
 
     # looking at it
 
-    def sample(self, prompts: int = 8, group_size: int = 1, split: Split = "heldout", seed: int = 0) -> Rollout:
-        """Responses to fresh prompts, drawn from generators of their own, so that training is not disturbed."""
+    def sample(
+        self,
+        prompts: int = 8,
+        group_size: int = 1,
+        split: Split = "heldout",
+        seed: int = 0,
+        transform: SamplingTransform | None = None,
+    ) -> Rollout:
+        """Responses to fresh prompts, drawn from generators of their own, so that training is not disturbed.
+
+        ``transform`` replaces the one that the run trains with; ``SamplingTransform(temperature=0)`` is greedy.
+        """
         drawn = self.task.sample(prompts, torch.Generator().manual_seed(seed), split).prompts.to(self.device)
         generator = torch.Generator(self.device).manual_seed(seed)
-        return self.sampler.sample(self.model, drawn, group_size, generator, version=self.updates)
+        sampler = self.sampler if transform is None else replace(self.sampler, transform=transform)
+        return sampler.sample(self.model, drawn, group_size, generator, version=self.updates)
 
-    def evaluate(self, prompts: int = 512, split: Split = "heldout", seed: int = 0) -> float:
-        """Mean reward of one sampled response to each of ``prompts`` fresh prompts."""
-        return self.task.score(self.sample(prompts, 1, split, seed)).mean().item()
+    def evaluate(
+        self,
+        prompts: int = 512,
+        split: Split = "heldout",
+        seed: int = 0,
+        transform: SamplingTransform | None = None,
+    ) -> float:
+        """Mean reward of one response to each of ``prompts`` fresh prompts, drawn as :meth:`sample` does."""
+        return self.task.score(self.sample(prompts, 1, split, seed, transform)).mean().item()
 
     # keeping it
 

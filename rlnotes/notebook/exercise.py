@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
@@ -18,7 +19,7 @@ class Exercise:
     | ``cases`` | arguments that the learner's function is called with; one empty tuple if the answer is a value |
     | ``oracle`` | the right answer to each, found another way than the solution finds it |
     | ``misconceptions`` | what a known mistake computes, by the sentence that explains it |
-    | ``hints`` | shown one after another, one more with each wrong try |
+    | ``hints`` | shown one after another, one more with each try that goes wrong in no known way |
     """
 
     cases: tuple[tuple[Any, ...], ...]
@@ -34,18 +35,25 @@ class Verdict:
 
     status: Literal["not yet", "wrong", "right"]
     reason: str = ""
+    known: bool = False  # a mistake that the exercise knows by name, so that the reason is itself a hint
 
 
 def _agree(a: Any, b: Any, tolerance: float) -> bool:
     """Equal texts, or arrays of one shape and nearly the same numbers; NaN equals NaN."""
     if isinstance(a, str) or isinstance(b, str):
-        return isinstance(a, str) and isinstance(b, str) and a.strip().lower() == b.strip().lower()
+        return isinstance(a, str) and isinstance(b, str) and a.strip(" ().").lower() == b.lower()
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True))
 
 
 def _unanswered(answer: Any) -> bool:
     return answer is None or answer is ...
+
+
+def _is_stub(function: Callable[..., Any]) -> bool:
+    """True if the function's body is only what it was given as: a comment and ``...``, so it computes nothing."""
+    code = getattr(function, "__code__", None)
+    return code is not None and not code.co_names and code.co_nlocals == code.co_argcount
 
 
 def grade(exercise: Exercise, answer: Any) -> Verdict:
@@ -56,11 +64,13 @@ def grade(exercise: Exercise, answer: Any) -> Verdict:
     found = []
     for case in exercise.cases:
         try:
-            result = function(*case)
+            result = function(*deepcopy(case))  # an answer may write into its arguments
         except NotImplementedError:
             return Verdict("not yet")
         except Exception as error:  # whatever a learner's code raises is news for the learner
             return Verdict("wrong", f"for {_shown(case)} it raises {type(error).__name__}: {error}")
+        if result is None and callable(answer) and not _is_stub(answer):
+            return Verdict("wrong", "the function gives back None; does it end with a return?")
         if _unanswered(result):
             return Verdict("not yet")
         found.append(result)
@@ -70,7 +80,7 @@ def grade(exercise: Exercise, answer: Any) -> Verdict:
             return Verdict("right")
         for reason, mistake in exercise.misconceptions.items():
             if all(_agree(a, mistake(*c), exercise.tolerance) for a, c in zip(found, exercise.cases, strict=True)):
-                return Verdict("wrong", reason)
+                return Verdict("wrong", reason, known=True)
     except (TypeError, ValueError):  # not numbers at all
         return Verdict("wrong", f"the answer {found[0]!r} is not of the kind that is asked for")
     i = right.index(False)
@@ -78,11 +88,20 @@ def grade(exercise: Exercise, answer: Any) -> Verdict:
     if isinstance(wanted, str):
         return Verdict("wrong", f"{found[i]!r} is not the answer")
     where = f"for {_shown(exercise.cases[i])} it gives" if exercise.cases[i] else "it is"
-    return Verdict("wrong", f"{where} {found[i]}, and should be {np.round(np.asarray(wanted, dtype=np.float64), 6)}")
+    return Verdict("wrong", f"{where} {_text(found[i])}, and should give {_text(wanted)}")
 
 
 def _shown(case: tuple[Any, ...]) -> str:
-    return ", ".join(str(argument).replace("\n", "") for argument in case) or "no argument"
+    return ", ".join(_text(argument) for argument in case) or "no argument"
+
+
+def _text(value: Any) -> str:
+    """An argument or answer as one line, arrays as lists."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_text(part) for part in value) + "]"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 _tries: Counter[str] = Counter()
@@ -95,7 +114,10 @@ def find(name: str) -> Exercise:
 
 
 def check(name: str, answer: Any) -> None:
-    """Say whether ``answer`` to exercise ``name`` is right, and if not, why; each wrong try brings a hint."""
+    """Say whether ``answer`` to exercise ``name`` is right, and if not, why.
+
+    A mistake that is known is explained. Any other brings the next hint; the last one gives the answer away.
+    """
     exercise = find(name)
     verdict = grade(exercise, answer)
     if verdict.status == "not yet":
@@ -105,6 +127,8 @@ def check(name: str, answer: Any) -> None:
         print(f"Exercise {name}: right.")
         return
     print(f"Exercise {name}: wrong: {verdict.reason}.")
+    if verdict.known:
+        return
     tries = _tries[name]
     _tries[name] += 1
     if tries < len(exercise.hints):

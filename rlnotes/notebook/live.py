@@ -10,7 +10,7 @@ REDRAW_SECONDS = 0.5  # drawing costs about a third of a training step
 
 
 class LivePlot:
-    """Curves of some metrics, one panel each, redrawn twice a second, and once more at the end.
+    """Curves of some metrics, one panel each, in rows of two, redrawn twice a second, and once more at the end.
 
     ``names`` are keys of the metrics, each with a label for its axis. ``goal`` draws a line in the first panel.
     """
@@ -34,15 +34,15 @@ class LivePlot:
 
     def draw(self) -> None:
         """Show the curves so far, in place of those before."""
-        figure, axes = new_figure(len(self.names), width=4.2 * len(self.names))
+        figure, axes = new_figure(len(self.names), height=2.4)
         for axis, style, (name, label) in zip(axes, STYLES, self.names.items(), strict=False):
             rows = [row for row in self.rows if name in row]
-            axis.plot([r["step"] for r in rows], [r[name] for r in rows], markevery=10, markersize=4, **style)
+            axis.plot([r["step"] for r in rows], [r[name] for r in rows], color=style["color"])
             axis.set(xlabel="step", ylabel=label)
         if self.goal is not None:
             axes[0].axhline(self.goal, color="0.4", linewidth=1)
             axes[0].annotate(f"goal {self.goal:g}", (0.01, self.goal), (2, 3), xycoords=("axes fraction", "data"),
-                             textcoords="offset points", fontsize=8, color="0.3")  # fmt: skip
+                             textcoords="offset points", fontsize=9, color="0.2")  # fmt: skip
         figure.suptitle(self.title, fontsize=11)
         if self.handle is None:
             self.handle = show(figure, self.alt())
@@ -61,4 +61,5 @@ class LivePlot:
             for name, label in self.names.items()
             if name in first and name in last
         ]
-        return f"{self.title}, {len(self.rows)} steps: " + "; ".join(parts)
+        goal = "" if self.goal is None else f"; a line marks the goal {self.goal:g} in the first panel"
+        return f"{self.title}, {len(self.rows)} steps: " + "; ".join(parts) + goal

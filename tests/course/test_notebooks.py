@@ -110,3 +110,12 @@ def test_it_runs_from_any_folder(path: Path, folder: str, tmp_path: Path):
     resources = {"metadata": {"path": str(where)}}
     NotebookClient(nbformat.read(path, 4), timeout=180, kernel_name="python3", resources=resources).execute()
     assert not list(tmp_path.iterdir())
+
+
+@each
+def test_formulas_in_quotes_stand_on_one_line(path: Path):
+    """JupyterLab takes a formula out before it reads the quote, with the quote's mark in it."""
+    for cell in load(path)["cells"]:
+        for line in "".join(cell["source"]).splitlines():
+            if cell["cell_type"] == "markdown" and line.startswith(">"):
+                assert line.count("$$") in (0, 2), line

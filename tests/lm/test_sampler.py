@@ -148,6 +148,16 @@ def test_a_diverged_model_is_named_and_not_sampled(model):
         Sampler(9, eos=0).sample(model, prompts(), 2, torch.Generator())
 
 
+def test_a_row_with_every_logit_minus_infinity_is_refused(model):
+    class Nothing(torch.nn.Module):
+        def forward(self, states):
+            return torch.full((*states.shape[:-1], 24), -math.inf)
+
+    model.head = Nothing()
+    with pytest.raises(ValueError, match="NaN or all -inf"):
+        Sampler(9, eos=0).sample(model, prompts(), 2, torch.Generator())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rlnotes.estimators.baselines import group_mean_std
-from rlnotes.lm.checkpoint import KEEP, latest_checkpoint, save_checkpoint
+from rlnotes.lm.checkpoint import KEEP, latest_checkpoint, load_checkpoint, part, save_checkpoint
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.record import read_metrics, recorded
 from rlnotes.lm.tasks import Reverse
@@ -248,3 +248,35 @@ def test_a_step_is_fast_enough_to_watch():
 def test_paths_are_made_on_the_way(tmp_path):
     list(recorded(Trainer(replace(SMALL, steps=1)), tmp_path / "a" / "b"))
     assert isinstance(latest_checkpoint(tmp_path / "a" / "b" / "checkpoints"), Path)
+
+
+@pytest.mark.parametrize(
+    ("make", "with_state", "without"),
+    [
+        (lambda w: torch.optim.SGD([w], 0.1, momentum=0.9), 0.486, 0.648),
+        (lambda w: torch.optim.Adam([w], 0.1), 0.701586, 0.700412),
+    ],
+    ids=["sgd", "adam"],
+)
+def test_what_a_forgotten_optimiser_state_costs(tmp_path, make, with_state, without):
+    """w^2 / 2 from w = 1, saved after two steps: the third step tells whether the moments came back."""
+
+    def step(w: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.zero_grad()
+        (w**2 / 2).backward()
+        optimizer.step()
+
+    w = torch.tensor(1.0, requires_grad=True)
+    optimizer = make(w)
+    for _ in range(2):
+        step(w, optimizer)
+    moments = optimizer.state_dict()["state"][0]
+    save_checkpoint(tmp_path, 2, {"w": w.detach(), **{f"o.{k}": v for k, v in moments.items() if v is not None}}, {})
+    tensors, _ = load_checkpoint(latest_checkpoint(tmp_path))
+    for state, expected in ((part(tensors, "o"), with_state), ({}, without)):
+        again = tensors["w"].clone().requires_grad_()
+        fresh = make(again)
+        if state:
+            fresh.load_state_dict(dict(state={0: state}, param_groups=fresh.state_dict()["param_groups"]))
+        step(again, fresh)
+        assert again.item() == pytest.approx(expected, abs=1e-5)

@@ -99,21 +99,50 @@ def test_there_are_enough_wrong_answers_and_a_ladder_of_hints(name):
 
 def test_check_prints_and_never_raises(capsys):
     exercise._tries.clear()
-    check("07.5", ...)
-    check("07.5", None)
+    check("07.6", ...)
+    check("07.6", None)
     assert capsys.readouterr().out.count("not yet") == 2
-    for _ in range(4):
-        check("07.5", lambda p, g: p**g)
+    check("07.6", lambda p, g: p**g)
     shown = capsys.readouterr().out
-    assert "counts only the groups in which all are right" in shown
+    assert "counts only the groups in which all are right" in shown and "Hint" not in shown
+    for _ in range(4):
+        check("07.6", lambda p, g: p + g)
+    shown = capsys.readouterr().out
     assert [f"Hint {i} of 3" in shown for i in (1, 2, 3)] == [True] * 3
     assert "All hints are out" in shown
-    check("07.5", lambda p, g: p**g + (1 - p) ** g)
-    assert capsys.readouterr().out == "Exercise 07.5: right.\n"
-    check("07.5", "something else")
+    check("07.6", lambda p, g: p**g + (1 - p) ** g)
+    assert capsys.readouterr().out == "Exercise 07.6: right.\n"
+    check("07.6", "something else")
     assert "wrong" in capsys.readouterr().out
 
 
 def test_an_unknown_mistake_is_answered_with_the_case_and_the_right_value():
-    verdict = grade(find("07.5"), lambda p, g: 0.25)
-    assert verdict.status == "wrong" and "for 0.5, 2 it gives 0.25, and should be 0.5" in verdict.reason
+    verdict = grade(find("07.6"), lambda p, g: 0.25)
+    assert verdict.status == "wrong" and "for 0.5, 2 it gives 0.25, and should give 0.5" in verdict.reason
+
+
+def test_an_answer_that_writes_into_its_arguments_spoils_nothing():
+    def wrong(tokens, eos):
+        tokens[:] = 1
+        return tokens > 0
+
+    def right(rewards):
+        rewards -= rewards.mean()
+        return rewards / np.sqrt((rewards**2).mean() + 1e-8)
+
+    assert grade(find("07.5"), wrong).status == "wrong"
+    assert grade(find("07.1"), right).status == "right"
+    assert grade(find("07.1"), lambda r: r / np.sqrt(r.var() + 1e-8)).status == "wrong"
+
+
+def test_a_forgotten_return_is_named():
+    def forgotten(rewards):
+        advantages = rewards - rewards.mean()  # noqa: F841
+
+    verdict = grade(find("07.1"), forgotten)
+    assert verdict.status == "wrong" and "return" in verdict.reason
+
+
+@pytest.mark.parametrize("text", ["b", "B", "(b)", " b "])
+def test_a_letter_may_be_written_as_it_is_printed(text):
+    assert grade(find("07.2"), text).status == "right"

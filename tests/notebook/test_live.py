@@ -17,7 +17,9 @@ def test_live_plot_passes_metrics_through_and_draws_one_figure(capsys):
     plot = LivePlot(NAMES, "a run", goal=0.9)
     rows = list(plot.follow(metrics(50)))
     assert [row["step"] for row in rows] == list(range(1, 51))
-    assert plot.alt() == "a run, 50 steps: mean reward from 0.01 to 0.50; entropy (nats) from 0.99 to 0.50"
+    assert plot.alt() == "a run, 50 steps: mean reward from 0.01 to 0.50; entropy (nats) from 0.99 to 0.50; " + (
+        "a line marks the goal 0.9 in the first panel"
+    )
     assert plt.get_fignums() == []  # figures do not pile up in the global list
 
 

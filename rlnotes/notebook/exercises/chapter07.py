@@ -45,6 +45,24 @@ def _wasted_by_listing(p: float, group_size: int) -> float:
     return total
 
 
+def _loss_by_walking(ratios: list[np.ndarray], advantages: np.ndarray, epsilon: float) -> float:
+    """Response by response, token by token."""
+    total = 0.0
+    for response, advantage in zip(ratios, advantages, strict=True):
+        terms = [_surrogate_by_region(float(ratio), float(advantage), epsilon) for ratio in response]
+        total += statistics.fmean(terms) / len(ratios)
+    return -total
+
+
+def _terms(ratios: list[np.ndarray], advantages: np.ndarray, epsilon: float) -> list[np.ndarray]:
+    """What a learner who made exercise 07.3 has: the clipped terms of each response."""
+    return [
+        np.minimum(r * a, np.clip(r, 1 - epsilon, 1 + epsilon) * a) for r, a in zip(ratios, advantages, strict=True)
+    ]
+
+
+_ONES = ([np.ones(1), np.ones(3)], np.array([1.0, -1.0]), 0.2)
+_MOVED = ([np.array([1.5, 0.9]), np.array([0.7, 1.3, 1.0, 1.1])], np.array([1.5, -0.5]), 0.2)
 _TOKENS = np.array([[5, 6, 0, 0, 0], [5, 6, 7, 8, 9], [0, 5, 0, 6, 6], [5, 6, 7, 8, 0]])
 
 EXERCISES: dict[str, Exercise] = {
@@ -75,7 +93,7 @@ EXERCISES: dict[str, Exercise] = {
             "the loss of advantages that sum to 0 is near 0 at every first update, learning or not": lambda: "a",
             "the entropy falls also in a model that becomes sure of wrong answers": lambda: "c",
         },
-        hints=("Which of the three would change if the verifier paid for wrong answers?",),
+        hints=("Which of the three is what we want more of?",),
     ),
     "07.3": Exercise(
         cases=tuple((r, a, 0.2) for r in (0.5, 0.9, 1.0, 1.1, 1.5) for a in (2.0, -2.0)),
@@ -102,6 +120,30 @@ EXERCISES: dict[str, Exercise] = {
         ),
     ),
     "07.4": Exercise(
+        cases=(_ONES, _MOVED),
+        oracle=_loss_by_walking,
+        misconceptions={
+            "this is the objective, to be maximised; the loss is its negative": lambda r, a, e: np.mean(
+                [t.mean() for t in _terms(r, a, e)]
+            ),
+            "this is the mean over all tokens; eq. (97) takes the mean of each response first": lambda r, a, e: (
+                -np.concatenate(_terms(r, a, e)).mean()
+            ),
+            "the terms of a response are added up; eq. (97) divides them by its length": lambda r, a, e: (
+                -np.mean([t.sum() for t in _terms(r, a, e)])
+            ),
+            "the responses are added up; eq. (97) divides by their number": lambda r, a, e: (
+                -np.sum([t.mean() for t in _terms(r, a, e)])
+            ),
+            "nothing is clipped": lambda r, a, e: -np.mean([(q * b).mean() for q, b in zip(r, a, strict=True)]),
+        },
+        hints=(
+            "Take the terms of exercise 07.3 for each token, with the advantage of its response.",
+            "First the mean over the tokens of each response, then the mean over the responses.",
+            "-np.mean([clipped_surrogate(r, a, epsilon).mean() for r, a in zip(ratios, advantages)])",
+        ),
+    ),
+    "07.5": Exercise(
         cases=((_TOKENS, 0),),
         oracle=_mask_by_walking,
         misconceptions={
@@ -111,6 +153,9 @@ EXERCISES: dict[str, Exercise] = {
             "this keeps what stands after the end": lambda t, eos: np.ones(t.shape),
             "this looks at each token alone, so it drops every EOS and keeps what stands after the first": (
                 lambda t, eos: t != eos
+            ),
+            "one more EOS is let through: only the first belongs to the response": (
+                lambda t, eos: np.cumsum(t == eos, axis=1) <= 1
             ),
             "argmax of a row without EOS is 0, so the row without an end keeps only its first token": (
                 lambda t, eos: np.arange(t.shape[1]) <= np.argmax(t == eos, axis=1)[:, None]
@@ -122,7 +167,7 @@ EXERCISES: dict[str, Exercise] = {
             "is_eos = (tokens == eos).astype(int); np.cumsum(is_eos, axis=1) - is_eos == 0",
         ),
     ),
-    "07.5": Exercise(
+    "07.6": Exercise(
         cases=((0.5, 2), (0.35, 4), (0.9, 8), (0.1, 3)),
         oracle=_wasted_by_listing,
         misconceptions={

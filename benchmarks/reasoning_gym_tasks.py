@@ -1,8 +1,5 @@
 """Does GRPO raise the held-out score on tasks of another package? Four datasets of reasoning-gym, three seeds each.
 
-Run it as ``python -m benchmarks.reasoning_gym``, from the root of the repository: run by its path, this file would be
-found in place of the package of the same name.
-
 Counted in the CPU seconds: everything after the task's table is built, evaluations included.
 """
 
@@ -16,7 +13,7 @@ from benchmarks.common import THREADS, Environment, Json, installed, write_resul
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.trainer import Trainer
 
-NAME = "reasoning_gym"
+NAME = "reasoning_gym_tasks"
 SEEDS = (0, 1, 2)
 EVALUATION_PROMPTS = 2048
 EVALUATION_SEED = 1000
