@@ -2,15 +2,18 @@
 # make test     lint, types, unit tests, notebooks: everything a machine with Python, pip and make can test
 # make check    what needs more: tests of the extras, and the wheel in a clean environment
 # make refresh  run the notebooks and store what they print
+# make book     build the static book, .book/html, from the stored outputs (needs npm, for MathJax)
 # make bench    measure speed against peers, write benchmarks/results/ (use a quiet machine)
 # make weights  train the shipped warm starts again
 # make pins     write constraints.txt anew from the newest versions that go together
 #
-# PY is the interpreter, PIP_EXTRA are more options for pip. For a CPU build of torch where the default is CUDA:
+# PY is the interpreter; LAB_EXTRA are more options for JupyterLab (--allow-root in a container), PIP_EXTRA for pip.
+# For a CPU build of torch where the default is CUDA:
 #   make lab PIP_EXTRA="--extra-index-url https://download.pytorch.org/whl/cpu"
 
 PY        ?= python3
 PIP_EXTRA ?=
+LAB_EXTRA ?=
 VENV      ?= .venv
 BIN       := $(VENV)/bin
 PIP       := -m pip install --quiet --disable-pip-version-check $(PIP_EXTRA)
@@ -19,10 +22,10 @@ EXTRAS    := lab,test,book,tasks,peers,bridge
 # one thread: the models are too small to share, and a second thread that waits costs more than it brings
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: lab test check lint types unit notebooks refresh bench weights pins
+.PHONY: lab test check lint types unit notebooks refresh book bench weights pins
 
 lab: $(VENV)/.installed
-	$(BIN)/jupyter lab course --ip=127.0.0.1
+	$(BIN)/jupyter lab course --ip=127.0.0.1 $(LAB_EXTRA)
 
 test: lint types unit notebooks
 
@@ -46,6 +49,19 @@ check: $(VENV)/.everything
 refresh: $(VENV)/.installed
 	$(BIN)/ruff format course
 	$(BIN)/python -m rlnotes.notebook.refresh $(NOTEBOOKS)
+
+book: $(VENV)/.everything .book/static/mathjax/tex-chtml.js
+	$(BIN)/sphinx-build -W --keep-going --quiet -b html -d .book/doctrees course .book/html
+	@echo "open .book/html/index.html"
+
+# Of MathJax only what pages load. The same package.json brings the browser tests their driver.
+.book/static/mathjax/tex-chtml.js: tests/browser/package.json tests/browser/package-lock.json
+	@command -v npm > /dev/null || { echo "make book needs npm. It comes with Node.js 20 or newer: https://nodejs.org"; exit 1; }
+	mkdir -p $(@D) && cp $^ .book
+	npm ci --prefix .book --ignore-scripts --no-audit --no-fund --silent
+	tar -C .book/node_modules/mathjax -cf - LICENSE -C es5 tex-chtml.js input/tex/extensions output/chtml/fonts/woff-v2 \
+		| tar -C $(@D) -xf -
+	touch $@
 
 bench: $(VENV)/.everything
 	$(BIN)/python -m benchmarks

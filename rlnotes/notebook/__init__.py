@@ -1,7 +1,8 @@
 """What the chapters show: figures, live plots, and exercises that answer at once."""
 
 from rlnotes.notebook.exercise import check
+from rlnotes.notebook.explorer import explorer
 from rlnotes.notebook.figures import show
 from rlnotes.notebook.live import LivePlot
 
-__all__ = ["LivePlot", "check", "show"]
+__all__ = ["LivePlot", "check", "explorer", "show"]

@@ -81,6 +81,17 @@ def test_cached_decoding_equals_the_full_pass_at_every_step(model, prompt_length
     assert (model.head(model.hidden(tokens[:, 5:6], torch.tensor([0]), None, stuck)) - full[:, 5:6]).abs().max() > 0.1
 
 
+def test_in_bfloat16_the_two_agree_up_to_rounding(model):
+    """One rounding of a number near 1 is 1/256: a tolerance, never equality."""
+    model.bfloat16()
+    tokens = torch.randint(11, (3, 12))
+    full = model(tokens)
+    cache = KVCache(model.config, 3, 12, tokens.device, torch.bfloat16)
+    steps = [model.head(model.hidden(tokens[:, t : t + 1], torch.tensor([t]), None, cache)) for t in range(12)]
+    difference = (torch.cat(steps, 1) - full).abs().max().item()
+    assert difference < 0.05 * full.abs().max().item()
+
+
 def test_one_query_sees_all_keys_of_the_cache():
     query, keys = torch.zeros(1, 1, 1, 4), torch.zeros(1, 1, 5, 4)
     values = torch.arange(5.0).view(1, 1, 5, 1).expand(1, 1, 5, 4)

