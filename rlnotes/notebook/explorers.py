@@ -1,13 +1,11 @@
 """The explorers of the chapters."""
 
 import numpy as np
-import torch
 
 from rlnotes.estimators.baselines import group_mean_std
 from rlnotes.exact.groups import wasted_share
 from rlnotes.exact.pathologies import surrogate_trap
 from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
-from rlnotes.objectives.gates import Clip
 
 
 class ClipExplorer(ExplorerModel):
@@ -27,6 +25,10 @@ class ClipExplorer(ExplorerModel):
 
     def curves(self, **values: float) -> list[Panel]:
         """By :class:`rlnotes.objectives.gates.Clip` and automatic differentiation."""
+        import torch  # only here: the other explorers work without it
+
+        from rlnotes.objectives.gates import Clip
+
         x = (np.arange(200) + 0.5) / 100
         ratio = torch.tensor(x, requires_grad=True)
         advantage = torch.full_like(ratio, values["advantage"]).detach()
@@ -74,11 +76,11 @@ class SurrogateExplorer(ExplorerModel):
     script = "surrogate.js"
     title = "What the surrogate predicts, and what happens"
     controls = (
-        Control("step", "size of the step", 0.0, 1.0, 0.01, 0.3),
-        Control("damage", "cost of the bad button M", 1, 100, 1, 20),
-        Control("rare", "how often the door is taken before", 0.0001, 0.5, 0.0001, 0.01),
+        Control("step", "size of the step", 0.0, 1.0, 0.01, 0.5),
+        Control("damage", "cost of the bad button, M", 1, 20, 1, 5),
+        Control("rare", "door taken before, share", 0.001, 0.2, 0.001, 0.01),
     )
-    panels = (Axes("change of the return", "size of the step", "change", (0, 1), (-4, 1.2)),)
+    panels = (Axes("change of the expected return", "size of the step", "change", (0, 1), (-1.2, 1.2)),)
 
     def curves(self, **values: float) -> list[Panel]:
         """By :func:`surrogate_trap`."""

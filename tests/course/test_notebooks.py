@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,29 @@ def test_the_chapter_has_its_parts(path: Path):
         "## Summary",
     ):
         assert part in text, part
+
+
+WITHOUT_TORCH = """
+import json, sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+sys.meta_path.insert(0, Blocked())
+scope = {}
+for cell in json.loads(open(sys.argv[1], encoding="utf-8").read())["cells"]:
+    if cell["cell_type"] == "code":
+        exec("".join(cell["source"]), scope)
+print("torch" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("name", ["00_start_here"])
+def test_it_goes_on_without_torch(name: str):
+    command = [sys.executable, "-c", WITHOUT_TORCH, str(ROOT / "course" / f"{name}.ipynb")]
+    result = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+    assert result.returncode == 0, result.stderr
+    assert "this part needs PyTorch" in result.stdout and result.stdout.endswith("False\n")
 
 
 @pytest.mark.slow

@@ -14,7 +14,8 @@ html[data-theme=dark] .rlnotes-explorer, [data-jp-theme-light=false] .rlnotes-ex
 .rlnotes-explorer label { display: grid; grid-template-columns: 1fr auto; align-items: center; }
 .rlnotes-explorer input { grid-column: 1 / 3; width: 100%; margin: 2px 0; }
 .rlnotes-explorer output { font-variant-numeric: tabular-nums; }
-.rlnotes-explorer svg { width: 100%; max-width: 430px; height: auto; overflow: visible; }
+.rlnotes-explorer .drawing { width: 100%; max-width: 430px; height: auto; overflow: visible; }
+.rlnotes-explorer .frame { overflow: hidden; }
 .rlnotes-explorer .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 8px; }
 .rlnotes-explorer text { fill: currentColor; font-size: 12px; }
 .rlnotes-explorer .said { min-height: 1.5em; margin: 4px 0; }
@@ -55,7 +56,7 @@ function draw(panel, data, parent) {
   const [x0, x1] = panel.x, inside = data.curves.flatMap((c) => c.ys).filter(Number.isFinite);
   const [y0, y1] = panel.y ?? [Math.min(...inside), Math.max(...inside)];
   const px = (x) => LEFT + ((x - x0) / (x1 - x0)) * (WIDTH - LEFT - RIGHT);
-  const py = (y) => HEIGHT - BOTTOM - ((Math.min(y1, Math.max(y0, y)) - y0) / (y1 - y0)) * (HEIGHT - TOP - BOTTOM);
+  const py = (y) => HEIGHT - BOTTOM - ((y - y0) / (y1 - y0)) * (HEIGHT - TOP - BOTTOM);
   for (const x of ticks(x0, x1)) {
     svg("line", { x1: px(x), x2: px(x), y1: TOP, y2: HEIGHT - BOTTOM, stroke: "var(--grid)" }, parent);
     svg("text", { x: px(x), y: HEIGHT - BOTTOM + 14, "text-anchor": "middle" }, parent, shown(x));
@@ -67,16 +68,19 @@ function draw(panel, data, parent) {
   svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, parent, panel.xlabel);
   svg("text", { x: 12, y: (TOP + HEIGHT - BOTTOM) / 2, "text-anchor": "middle",
     transform: `rotate(-90 12 ${(TOP + HEIGHT - BOTTOM) / 2})` }, parent, panel.ylabel);
+  // curves that leave the range are cut at its edge
+  const width = WIDTH - LEFT - RIGHT, height = HEIGHT - TOP - BOTTOM;
+  const frame = svg("svg", { x: LEFT, y: TOP, width, height, viewBox: `${LEFT} ${TOP} ${width} ${height}`, class: "frame" }, parent);
   data.curves.forEach((curve, i) => {
     const d = curve.xs.map((x, j) => `${j ? "L" : "M"}${px(x).toFixed(2)} ${py(curve.ys[j]).toFixed(2)}`).join("");
-    svg("path", { d, class: "curve", stroke: `var(--c${i})`, "stroke-dasharray": DASHES[i] }, parent);
+    svg("path", { d, class: "curve", stroke: `var(--c${i})`, "stroke-dasharray": DASHES[i] }, frame);
     const at = LEFT + 6 + i * ((WIDTH - LEFT) / data.curves.length);
     svg("line", { x1: at, x2: at + 24, y1: 14, y2: 14, stroke: `var(--c${i})`, "stroke-width": 2,
       "stroke-dasharray": DASHES[i] }, parent);
     svg("text", { x: at + 29, y: 18 }, parent, curve.label);
   });
   for (const point of data.points)
-    svg("circle", { cx: px(point.x), cy: py(point.y), r: 5, fill: `var(--c${point.curve})`, stroke: "currentColor" }, parent);
+    svg("circle", { cx: px(point.x), cy: py(point.y), r: 5, fill: `var(--c${point.curve})`, stroke: "currentColor" }, frame);
 }
 
 // Build the explorer inside `el`. Returns a function that sets values from outside.
@@ -98,7 +102,7 @@ export function mount(el, start, changed = () => {}) {
   const drawings = SPEC.panels.map((panel) => {
     const box = html("div", {}, panels);
     html("div", {}, box, panel.title);
-    return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": panel.title }, box);
+    return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "drawing", role: "img", "aria-label": panel.title }, box);
   });
   function redraw() {
     for (const [name, [input, out]] of Object.entries(inputs)) { input.value = values[name]; out.textContent = shown(values[name]); }

@@ -1,0 +1,48 @@
+"""Exercises of chapter 00, start here."""
+
+import itertools
+
+from rlnotes.notebook.exercise import Exercise
+
+GAMMA, CARELESS, RARE, DAMAGE = 0.9, 0.001, 0.01, 5
+
+
+def _return_by_listing(step: float) -> float:
+    """Expected return of the mixed policy, from every way an episode can go."""
+    door, button = (1 - step) * RARE + step, (1 - step) * CARELESS + step
+    total = 0.0
+    for through, bad in itertools.product((True, False), repeat=2):
+        probability = (door if through else 1 - door) * (button if bad else 1 - button)
+        total += probability * (GAMMA * (-DAMAGE if bad else 1) if through else 0.0)
+    return total
+
+
+def _largest_step_that_gains() -> float:
+    steps = [i / 100 for i in range(1, 101)]
+    return max(step for step in steps if _return_by_listing(step) > _return_by_listing(0.0))
+
+
+EXERCISES: dict[str, Exercise] = {
+    "00.1": Exercise(
+        cases=((),),
+        oracle=_largest_step_that_gains,
+        misconceptions={
+            "there the surrogate promises most; the true curve is far below 0": lambda: 1.0,
+            "there the true gain is largest; the question is how far you can go until it is gone": lambda: 0.08,
+            "there the true change is already below 0": lambda: 0.16,
+        },
+        hints=(
+            "Watch the true change, not the predicted one. Move the step with the arrow keys: each press is 0.01.",
+            "The true curve rises, turns near 0.08, and crosses 0 at about twice that.",
+        ),
+    ),
+    "00.2": Exercise(
+        cases=((),),
+        oracle=lambda: "c",
+        misconceptions={
+            "the rewards are known exactly here; no sampling is involved": lambda: "a",
+            "the discount is the same on both sides": lambda: "b",
+        },
+        hints=("How often is the room entered before the step, and how often after it?",),
+    ),
+}
