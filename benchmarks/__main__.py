@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from benchmarks import learn_reverse, reasoning_gym_tasks, step_against_trl
+from benchmarks import explorer_moves, learn_reverse, reasoning_gym_tasks, step_against_trl
 from benchmarks.common import HERE, THREADS, require_trl
 from benchmarks.report import write_table
 
@@ -24,6 +24,7 @@ def main() -> None:
         run(learn_reverse.NAME)
         run(step_against_trl.NAME)
         run(reasoning_gym_tasks.NAME)
+        run(explorer_moves.NAME)
     write_table()
     print("wrote benchmarks/README.md")
 

@@ -1,6 +1,6 @@
 """The table in ``benchmarks/README.md``, written from the stored results. No number in it is typed by hand."""
 
-from benchmarks import learn_reverse, reasoning_gym_tasks, step_against_trl
+from benchmarks import explorer_moves, learn_reverse, reasoning_gym_tasks, step_against_trl
 from benchmarks.common import HERE, Json, read_result
 
 README = HERE / "README.md"
@@ -27,6 +27,7 @@ def tables() -> str:
         (learn_reverse.NAME, learn_rows),
         (step_against_trl.NAME, step_rows),
         (reasoning_gym_tasks.NAME, gym_rows),
+        (explorer_moves.NAME, explorer_rows),
     )
     for name, rows in benchmarks:
         result = read_result(name)
@@ -99,6 +100,20 @@ def gym_rows(result: Json) -> list[str]:
         name = run["dataset"].removeprefix("reasoning-gym/")
         rows.append(row(f"{name}, seed {run['seed']}", f"at least {aim} standard errors", measured, errors >= aim))
     return rows
+
+
+def explorer_rows(result: Json) -> list[str]:
+    """One line per explorer."""
+    aim = result["goal"]["median_milliseconds"]
+    return [
+        row(
+            f"`{name}`, {found['moves']} moves",
+            f"median under {aim} ms",
+            f"median {found['median']:.1f} ms, largest {found['largest']:.1f} ms",
+            found["median"] < aim,
+        )
+        for name, found in result["numbers"]["explorers"].items()
+    ]
 
 
 def show_ratio(ratio: Json) -> str:

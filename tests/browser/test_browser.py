@@ -1,0 +1,182 @@
+"""The course in a real browser: the static book without a network, and JupyterLab with a kernel.
+
+`make check` builds the book and runs these. Screenshots are left in `.book/screens/` for people to look at.
+"""
+
+# pyright: reportMissingImports=false
+# Playwright comes with the extra `book`: where it is missing, its types are unknown and the rest is still checked.
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright import sync_api
+else:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the extra `book` brings it")
+
+ROOT = Path(__file__).parents[2]
+BOOK = ROOT / ".book" / "html"
+SCREENS = ROOT / ".book" / "screens"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+CHAPTERS = ("00_start_here", "07_grpo")
+
+pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[sync_api.Browser]:
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    assert found, f"no browser: install one of {', '.join(NAMES)} (Debian: apt-get install chromium), or set CHROMIUM"
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A page whose console errors and failed requests are kept."""
+
+    def __init__(self, browser: sync_api.Browser, offline: bool = False):
+        self.page = browser.new_page(viewport={"width": 1300, "height": 1000})
+        self.errors: list[str] = []
+        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("requestfailed", lambda request: self.errors.append(f"not found: {request.url}"))
+        if offline:
+            self.page.route(re.compile("^https?:"), lambda route: route.abort())
+
+
+def picture(page: sync_api.Page, name: str) -> None:
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENS / f"{name}.png")
+
+
+def move_by_keyboard(page: sync_api.Page, scope: str) -> None:
+    """Five presses of the right arrow move the first slider of the first explorer, and its curve or its point."""
+    explorer = page.locator(f"{scope} .rlnotes-explorer").first
+    slider, shown = explorer.locator("input[type=range]").first, explorer.locator("output").first
+    slider.scroll_into_view_if_needed()
+    slider.focus()
+    number, drawing = shown.text_content(), explorer.locator("svg.drawing").first.inner_html()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    assert shown.text_content() != number
+    assert explorer.locator("svg.drawing").first.inner_html() != drawing
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_book_is_alive_without_network_or_kernel(browser: sync_api.Browser, chapter: str, theme: str):
+    path = BOOK / f"{chapter}.html"
+    assert path.exists(), f"{path} is missing: run `make book` first"
+    watched = Watched(browser, offline=True)
+    page = watched.page
+    page.add_init_script(f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}')")
+    page.goto(path.as_uri())
+    page.wait_for_selector("mjx-container, .rlnotes-explorer")
+    page.wait_for_timeout(1500)
+    assert page.locator("html").get_attribute("data-theme") == theme
+    assert page.locator("mjx-merror").count() == 0
+    assert page.locator("mjx-container").count() > 5
+    assert page.locator(".rlnotes-explorer").count() == {"00_start_here": 1, "07_grpo": 2}[chapter]
+    move_by_keyboard(page, "body")
+    picture(page, f"book_{chapter}_{theme}")
+    assert watched.errors == []
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A JupyterLab on a copy of the course; gives its address."""
+    folder = tmp_path_factory.mktemp("lab")
+    for name in CHAPTERS:
+        shutil.copy(ROOT / "course" / f"{name}.ipynb", folder)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "jupyter", "lab", str(folder), "--ip=127.0.0.1", f"--port={port}", "--no-browser"]
+    options = ["--allow-root", "--IdentityProvider.token=token-of-the-test"]
+    with (folder / "log.txt").open("w", encoding="utf-8") as log:
+        server = subprocess.Popen([*command, *options], stdout=log, stderr=log, env=os.environ | {"CI": ""})
+        try:
+            wait_for(port, server, folder / "log.txt")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait(timeout=30)
+
+
+def wait_for(port: int, server: subprocess.Popen, log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert server.poll() is None, log.read_text(encoding="utf-8")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise AssertionError("JupyterLab did not start:\n" + log.read_text(encoding="utf-8"))
+
+
+def scroll_to(page: sync_api.Page, found: sync_api.Locator) -> sync_api.Locator:
+    """JupyterLab keeps only what is near the screen in the page: go down until ``found`` is there."""
+    panel = page.locator(".jp-WindowedPanel-outer").first
+    for place in range(0, 40_000, 400):
+        panel.evaluate("(panel, place) => { panel.scrollTop = place; }", place)
+        page.wait_for_timeout(150)
+        if found.count():
+            found.first.scroll_into_view_if_needed()
+            page.wait_for_timeout(500)
+            return found.first
+    raise AssertionError(f"{found} is nowhere on the page")
+
+
+def cell_with(page: sync_api.Page, text: str) -> sync_api.Locator:
+    return page.locator(".jp-Notebook .jp-CodeCell", has=page.locator(".cm-content", has_text=text))
+
+
+def answer(page: sync_api.Page, mark: str, code: str) -> str:
+    """Type ``code`` into the cell that holds ``mark``, run it, and return what it prints."""
+    cell = cell_with(page, mark).first
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(code)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_timeout(1500)
+    return cell.locator(".jp-OutputArea").inner_text()
+
+
+def test_the_grpo_chapter_in_jupyterlab(browser: sync_api.Browser, lab: str):
+    watched = Watched(browser)
+    page = watched.page
+    page.goto(f"{lab}/doc/tree/07_grpo.ipynb?token=token-of-the-test")
+    page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+    page.wait_for_timeout(2000)
+    assert page.locator(".jp-Dialog").count() == 0
+    page.locator(".jp-Notebook .jp-MarkdownCell").first.click()
+    page.keyboard.press("Escape")
+    for _ in range(page.locator(".jp-Notebook .jp-Cell").count()):
+        page.keyboard.press("Shift+Enter")
+        page.wait_for_timeout(60)
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for(timeout=90_000)
+    scroll_to(page, page.locator(".jp-OutputArea .rlnotes-explorer"))
+    move_by_keyboard(page, ".jp-OutputArea")
+    picture(page, "lab_explorer")
+    assert "not yet" in scroll_to(page, cell_with(page, 'check("07.2"')).inner_text()
+    assert "wrong" in answer(page, 'check("07.2"', 'answer = "a"\n\ncheck("07.2", answer)')
+    assert "right" in answer(page, 'check("07.2"', 'answer = "b"\n\ncheck("07.2", answer)')
+    picture(page, "lab_exercise")
+    assert watched.errors == []
+    page.close()
