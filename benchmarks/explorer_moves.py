@@ -38,8 +38,8 @@ def moves(page, fragment: str) -> list[float]:
         page.wait_for_selector(".rlnotes-explorer")
         page.evaluate(WATCH)
         page.locator("input[type=range]").first.focus()
-        for _ in range(MOVES + WARM):
-            page.keyboard.press("ArrowRight")
+        for i in range(MOVES + WARM):
+            page.keyboard.press("ArrowLeft" if i % 2 else "ArrowRight")  # to and fro: no end of a slider is reached
             page.wait_for_timeout(60)
         times = [redrawn - pressed for pressed, redrawn in page.evaluate("window.moves")]
     if len(times) != MOVES + WARM or min(times) < 0:
