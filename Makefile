@@ -17,7 +17,7 @@ LAB_EXTRA ?=
 VENV      ?= .venv
 BIN       := $(VENV)/bin
 PIP       := -m pip install --quiet --disable-pip-version-check $(PIP_EXTRA)
-NOTEBOOKS := $(wildcard course/*.ipynb)
+NOTEBOOKS := $(wildcard course/*.ipynb) course/authors/template.ipynb
 EXTRAS    := lab,test,book,tasks,peers,bridge
 # one thread: the models are too small to share, and a second thread that waits costs more than it brings
 export OMP_NUM_THREADS ?= 1
