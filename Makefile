@@ -1,11 +1,12 @@
 # make lab      open the course in JupyterLab
 # make test     lint, types, unit tests, notebooks: everything a machine with Python, pip and make can test
-# make check    what needs more: tests of the extras, and the wheel in a clean environment
+# make check    what needs more, Node and Chromium among it: the book, browser tests, extras, the wheel in a clean place
 # make refresh  run the notebooks and store what they print
 # make book     build the static book, .book/html, from the stored outputs (needs npm, for MathJax)
 # make bench    measure speed against peers, write benchmarks/results/ (use a quiet machine)
 # make weights  train the shipped warm starts again
-# make pins     write constraints.txt anew from the newest versions that go together
+# make pins     write constraints.txt anew from the newest versions that go together, and Binder's requirements from it
+# make binder   write Binder's requirements only
 #
 # PY is the interpreter; LAB_EXTRA are more options for JupyterLab (--allow-root in a container), PIP_EXTRA for pip.
 # For a CPU build of torch where the default is CUDA:
@@ -22,7 +23,7 @@ EXTRAS    := lab,test,book,tasks,peers,bridge
 # one thread: the models are too small to share, and a second thread that waits costs more than it brings
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: lab test check lint types unit notebooks refresh book bench weights pins
+.PHONY: lab test check lint types unit notebooks refresh book bench weights pins binder
 
 lab: $(VENV)/.installed
 	$(BIN)/jupyter lab course --ip=127.0.0.1 $(LAB_EXTRA)
@@ -42,7 +43,7 @@ unit: $(VENV)/.installed
 notebooks: $(VENV)/.installed
 	$(BIN)/python -m pytest -q --nbval-lax --nbval-cell-timeout=180 $(NOTEBOOKS)
 
-check: $(VENV)/.everything
+check: book
 	$(BIN)/pyright
 	$(BIN)/python -m pytest -q -m "extras or slow" --override-ini addopts="-ra --import-mode=importlib --strict-markers"
 
@@ -86,4 +87,8 @@ pins:
 	.pins/bin/python $(PIP) "torch==2.13.0"
 	.pins/bin/python $(PIP) -e ".[$(EXTRAS)]" "torch==2.13.0"
 	.pins/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
+	.pins/bin/python -m rlnotes.notebook.binder
 	rm -rf .pins
+
+binder: $(VENV)/.installed
+	$(BIN)/python -m rlnotes.notebook.binder

@@ -35,6 +35,7 @@ def progress(metrics: Iterable[Metrics], total: int | None = None) -> Iterator[M
         for row in metrics:
             if row["phase"] == 0:
                 shown.set_description(f"warm start {row['step']}: loss {row['loss']:.3f}", refresh=False)
+                shown.update(0)  # no step of the run itself, but time to redraw
             else:
                 shown.set_description(f"reward {row['reward']:.3f}", refresh=False)
                 shown.update()

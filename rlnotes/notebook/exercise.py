@@ -70,7 +70,7 @@ def grade(exercise: Exercise, answer: Any) -> Verdict:
         except Exception as error:  # whatever a learner's code raises is news for the learner
             return Verdict("wrong", f"for {_shown(case)} it raises {type(error).__name__}: {error}")
         if result is None and callable(answer) and not _is_stub(answer):
-            return Verdict("wrong", "the function gives back None; does it end with a return?")
+            return Verdict("wrong", "the function gives back None: it must end with a return")
         if _unanswered(result):
             return Verdict("not yet")
         found.append(result)
@@ -87,7 +87,10 @@ def grade(exercise: Exercise, answer: Any) -> Verdict:
     wanted = exercise.oracle(*exercise.cases[i])
     if isinstance(wanted, str):
         return Verdict("wrong", f"{found[i]!r} is not the answer")
-    where = f"for {_shown(exercise.cases[i])} it gives" if exercise.cases[i] else "it is"
+    if not exercise.cases[i]:
+        quoted = isinstance(found[i], str)
+        return Verdict("wrong", "write the number without quotes" if quoted else f"{_text(found[i])} is not the answer")
+    where = f"for {_shown(exercise.cases[i])} it gives"
     return Verdict("wrong", f"{where} {_text(found[i])}, and should give {_text(wanted)}")
 
 

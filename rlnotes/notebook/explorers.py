@@ -80,12 +80,12 @@ class SurrogateExplorer(ExplorerModel):
         Control("damage", "cost of the bad button, M", 1, 20, 1, 5),
         Control("rare", "door taken before, share", 0.001, 0.2, 0.001, 0.01),
     )
-    panels = (Axes("change of the expected return", "size of the step", "change", (0, 1), (-1.2, 1.2)),)
+    panels = (Axes("change of the expected return", "size of the step", "change", (0, 1), (-5.5, 1.5)),)
 
     def curves(self, **values: float) -> list[Panel]:
         """By :func:`surrogate_trap`."""
         x = np.arange(101) / 100
-        predicted, true = surrogate_trap(x, values["damage"], values["rare"])
+        predicted, true = surrogate_trap(x, values["damage"], values["rare"], gamma=1)
         return [[("predicted", x, predicted), ("true", x, true)]]
 
 

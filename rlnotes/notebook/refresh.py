@@ -12,6 +12,7 @@ import nbformat
 from nbclient import NotebookClient
 
 CELL_SECONDS = 180
+SILENT = {"CI": "1", "TQDM_DISABLE": "1"}  # no progress bars: neither the package's own nor a plain one
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -22,7 +23,7 @@ def refresh(path: Path) -> float:
         notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
     )
     started = time.monotonic()
-    client.execute(env=os.environ | {"CI": "1"})
+    client.execute(env=os.environ | SILENT)
     seconds = time.monotonic() - started
     normalise(notebook)
     notebook.metadata["rlnotes"] = {"seconds": round(seconds)}
@@ -43,14 +44,18 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
         cell.metadata.pop("execution", None)
         if cell.cell_type != "code":
             continue
-        kept = []
+        kept: list[nbformat.NotebookNode] = []
         for output in cell.outputs:
             output.pop("transient", None)
             if WIDGET in output.get("data", {}):
                 del output["data"][WIDGET]
                 if not set(output["data"]) - {"text/plain"}:
                     continue  # nothing but the widget's name is left
-            kept.append(output)
+            before = kept[-1] if kept else {}
+            if output.output_type == before.get("output_type") == "stream" and output.name == before["name"]:
+                before["text"] += output.text  # how a text was cut into messages depends on the moment
+            else:
+                kept.append(output)
         cell.outputs = kept
 
 

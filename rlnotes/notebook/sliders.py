@@ -96,8 +96,9 @@ class Sliders:
         """Have the picture drawn soon, unless that is under way.
 
         A kernel handles one message after another, so a slow picture makes moves queue up. The pause lets the queued
-        ones arrive, and only the last is drawn. A move that comes from another thread meanwhile (JupyterLab may send
-        moves to a subshell) is noted, and drawn next. Where no event loop runs, the picture is drawn at once.
+        ones arrive, and only the last is drawn. Where no event loop runs, the picture is drawn at once. JupyterLab
+        hands most moves to a thread of their own (a subshell), others come from cells: one that comes while a picture
+        is drawn is noted, and drawn next.
         """
         with self._lock:
             self._moved = True

@@ -17,9 +17,10 @@ Cell = tuple[str, str, str]  # source, stored text, tag
 def write(folder: Path, name: str, *cells: Cell) -> None:
     notebook = nbformat.v4.new_notebook()
     notebook.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    for source, text, tag in cells:
+    for count, (source, text, tag) in enumerate(cells, 1):
         output = [nbformat.v4.new_output("stream", name="stdout", text=text)] if text else []
-        cell = nbformat.v4.new_code_cell(source, outputs=output, metadata={"tags": [tag]} if tag else {})
+        cell = nbformat.v4.new_code_cell(source, outputs=output, execution_count=count)
+        cell.metadata["tags"] = [tag] if tag else []
         notebook.cells.append(cell)
     nbformat.write(notebook, folder / f"{name}.ipynb")
 

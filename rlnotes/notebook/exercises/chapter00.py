@@ -4,7 +4,7 @@ import itertools
 
 from rlnotes.notebook.exercise import Exercise
 
-GAMMA, CARELESS, RARE, DAMAGE = 0.9, 0.001, 0.01, 5
+CARELESS, RARE, DAMAGE = 0.001, 0.01, 5
 
 
 def _return_by_listing(step: float) -> float:
@@ -13,7 +13,7 @@ def _return_by_listing(step: float) -> float:
     total = 0.0
     for through, bad in itertools.product((True, False), repeat=2):
         probability = (door if through else 1 - door) * (button if bad else 1 - button)
-        total += probability * (GAMMA * (-DAMAGE if bad else 1) if through else 0.0)
+        total += probability * ((-DAMAGE if bad else 1) if through else 0.0)
     return total
 
 
@@ -41,7 +41,7 @@ EXERCISES: dict[str, Exercise] = {
         oracle=lambda: "c",
         misconceptions={
             "the rewards are known exactly here; no sampling is involved": lambda: "a",
-            "the discount is the same on both sides": lambda: "b",
+            "the buttons pay what they paid before; only how often they are pressed has changed": lambda: "b",
         },
         hints=("How often is the room entered before the step, and how often after it?",),
     ),

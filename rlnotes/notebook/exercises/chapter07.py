@@ -62,7 +62,7 @@ def _terms(ratios: list[np.ndarray], advantages: np.ndarray, epsilon: float) -> 
 
 
 _ONES = ([np.ones(1), np.ones(3)], np.array([1.0, -1.0]), 0.2)
-_MOVED = ([np.array([1.5, 0.9]), np.array([0.7, 1.3, 1.0, 1.1])], np.array([1.5, -0.5]), 0.2)
+_MOVED = ([np.array([1.5, 0.9]), np.array([0.7, 1.3, 1.0, 1.1])], np.array([1.5, -0.5]), 0.1)
 _TOKENS = np.array([[5, 6, 0, 0, 0], [5, 6, 7, 8, 9], [0, 5, 0, 6, 6], [5, 6, 7, 8, 0]])
 
 EXERCISES: dict[str, Exercise] = {
@@ -96,7 +96,7 @@ EXERCISES: dict[str, Exercise] = {
         hints=("Which of the three is what we want more of?",),
     ),
     "07.3": Exercise(
-        cases=tuple((r, a, 0.2) for r in (0.5, 0.9, 1.0, 1.1, 1.5) for a in (2.0, -2.0)),
+        cases=tuple((r, a, e) for r in (0.5, 0.9, 1.0, 1.1, 1.5) for a in (2.0, -2.0) for e in (0.2, 0.05)),
         oracle=_surrogate_by_region,
         misconceptions={
             "only the clipped term is there; without the min, a bad move far outside has no gradient to come back": (
@@ -135,6 +135,9 @@ EXERCISES: dict[str, Exercise] = {
             "the responses are added up; eq. (97) divides by their number": lambda r, a, e: (
                 -np.sum([t.mean() for t in _terms(r, a, e)])
             ),
+            "the mean ratio of each response is clipped; the clip is for each token": lambda r, a, e: (
+                -np.mean([min(q.mean() * b, np.clip(q.mean(), 1 - e, 1 + e) * b) for q, b in zip(r, a, strict=True)])
+            ),
             "nothing is clipped": lambda r, a, e: -np.mean([(q * b).mean() for q, b in zip(r, a, strict=True)]),
         },
         hints=(
@@ -144,7 +147,7 @@ EXERCISES: dict[str, Exercise] = {
         ),
     ),
     "07.5": Exercise(
-        cases=((_TOKENS, 0),),
+        cases=((_TOKENS, 0), (_TOKENS, 6)),
         oracle=_mask_by_walking,
         misconceptions={
             "the EOS itself is missing: a model that is not trained on it never learns to stop": (

@@ -1,0 +1,132 @@
+"""The static book: built from stored outputs without a warning, and complete without a network."""
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "course").glob("*.ipynb"))
+MATHJAX = "_static/mathjax/"  # comes from npm with `make book`, so it may be missing here
+each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+pytestmark = pytest.mark.extras
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, ids, and the text that a reader sees, of one page."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.text = ""
+        self.unseen = False
+        self.feed(path.read_text(encoding="utf-8"))
+        self.ids = {values["id"] for _, values in self.tags if "id" in values}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]):
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+        self.unseen = tag in ("script", "style")
+
+    def handle_endtag(self, tag: str):
+        self.unseen = False
+
+    def handle_data(self, data: str):
+        self.text += "" if self.unseen else data
+
+    def targets(self, *tags: str) -> list[str]:
+        """What ``tags`` point at, data in the page itself left out."""
+        found = [values.get("src") or values.get("href", "") for tag, values in self.tags if tag in tags]
+        return [target for target in found if target and not target.startswith("data:")]
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("book")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", folder / "doctrees"]
+    result = subprocess.run(
+        [*map(str, command), str(ROOT / "course"), str(folder / "html")],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def pages(book: Path) -> dict[str, Page]:
+    return {path.name: Page(path) for path in book.glob("*.html")}
+
+
+def cells(path: Path, kind: str) -> list[dict]:
+    return [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == kind]
+
+
+def prose(path: Path) -> str:
+    return "\n".join("".join(cell["source"]) for cell in cells(path, "markdown"))
+
+
+def test_every_chapter_has_a_page_and_a_place_in_the_list(pages: dict[str, Page]):
+    chapters = {f"{path.stem}.html" for path in NOTEBOOKS}
+    assert chapters
+    assert set(pages) == chapters | {"index.html", "bibliography.html", "search.html"}
+    assert chapters <= set(pages["bibliography.html"].targets("a"))  # the side bar is on every page
+
+
+@each
+def test_each_figure_is_there_once_with_its_alternative_text(pages: dict[str, Page], path: Path):
+    outputs = [output for cell in cells(path, "code") for output in cell["outputs"]]
+    stored = [output["metadata"]["image/png"]["alt"] for output in outputs if "image/png" in output.get("data", {})]
+    pictures = [values for tag, values in pages[f"{path.stem}.html"].tags if tag == "img"]
+    shown = [picture["alt"] for picture in pictures if not picture["src"].startswith("_static/")]
+    assert shown == stored
+    assert all(shown)
+
+
+@each
+def test_formulas_keep_their_numbers_and_solutions_their_code(pages: dict[str, Page], path: Path):
+    page, text = pages[f"{path.stem}.html"], prose(path)
+    assert re.findall(r"\\tag\{.*?\}", page.text) == re.findall(r"\\tag\{.*?\}", text)
+    assert sum(tag == "details" for tag, _ in page.tags) == text.count("<details>")
+    assert "```" not in page.text and "$$" not in page.text
+
+
+@each
+def test_a_chapter_can_be_downloaded_and_opened_on_binder(pages: dict[str, Page], path: Path):
+    links = pages[f"{path.stem}.html"].targets("a")
+    assert f"_sources/{path.name}" in links
+    assert any(link.startswith("https://mybinder.org/") and link.endswith(path.name) for link in links)
+
+
+def test_nothing_is_loaded_from_elsewhere(book: Path, pages: dict[str, Page]):
+    for name, page in pages.items():
+        loaded = page.targets("script", "link", "img", "iframe", "source", "video", "audio")
+        assert [target for target in loaded if re.match(r"(\w+:)?//", target)] == [], name
+    for sheet in book.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", sheet.read_text(encoding="utf-8")), sheet.name
+
+
+def test_every_link_inside_leads_somewhere(book: Path, pages: dict[str, Page]):
+    for name, page in pages.items():
+        for target in page.targets("a", "link", "script", "img"):
+            link = urlsplit(target)
+            if link.scheme or link.netloc or link.path.startswith(MATHJAX):
+                continue
+            file = unquote(link.path) or name
+            assert (book / file).is_file(), f"{name} links to {target}"
+            if link.fragment and file in pages:
+                assert unquote(link.fragment) in pages[file].ids, f"{name} links to {target}"
+
+
+def test_no_path_of_this_machine_is_in_the_book(book: Path):
+    files = [path for kind in ("*.html", "*.js", "*.ipynb", "*.txt") for path in book.rglob(kind)]
+    assert len(files) > len(NOTEBOOKS)
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        for folder in (ROOT, book, Path(sys.prefix), Path.home()):
+            assert f"{folder}/" not in text, f"{path.name} holds {folder}"
