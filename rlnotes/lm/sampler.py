@@ -72,7 +72,7 @@ class Sampler:
             key_mask, position = None, torch.tensor([p], device=device)
             if prompt_mask is not None:
                 key_mask = prompt_mask.repeat_interleave(group_size, 0)
-                position = key_mask.sum(-1, keepdim=True)
+                position = positions(key_mask)[:, -1:] + 1
             drawn, logps, top = [], [], []
             done = torch.zeros(n, dtype=torch.bool, device=device)
             for t in range(self.max_length):

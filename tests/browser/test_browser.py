@@ -109,8 +109,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "jupyter", "lab", str(folder), "--ip=127.0.0.1", f"--port={port}", "--no-browser"]
     options = ["--allow-root", "--IdentityProvider.token=token-of-the-test"]
+    # settings of whoever runs the tests stay out, and theirs are not touched
+    own = {f"JUPYTER{name}_DIR": str(folder / "settings") for name in ("_CONFIG", "LAB_SETTINGS", "LAB_WORKSPACES")}
     with (folder / "log.txt").open("w", encoding="utf-8") as log:
-        server = subprocess.Popen([*command, *options], stdout=log, stderr=log, env=os.environ | {"CI": ""})
+        server = subprocess.Popen([*command, *options], stdout=log, stderr=log, env=os.environ | own | {"CI": ""})
         try:
             wait_for(port, server, folder / "log.txt")
             yield f"http://127.0.0.1:{port}"
