@@ -123,7 +123,7 @@ class Trainer:
         |---|---|
         | ``reward`` | mean reward of the rollout, before the updates |
         | ``loss``, ``gradient_norm`` | of the last update; the loss of centred advantages is near 0 and means little |
-        | ``entropy`` | of the next-token distribution, nats; mean over the tokens of the first update's groups that teach |
+        | ``entropy`` | of the next token, in nats; mean over the tokens of the first update's groups that teach |
         | ``ratio_deviation`` | largest abs(pi / mu - 1) on the first update: 0 up to rounding, or something is wrong |
         | ``no_gradient`` | share of tokens with an advantage that got no gradient (a closed gate), over all updates |
         | ``wasted_groups`` | share of groups whose rewards are all equal, so that they teach nothing |

@@ -225,7 +225,7 @@ def test_metrics_are_logged_once_per_step_also_after_a_cut(tmp_path):
 
 
 def test_a_step_is_fast_enough_to_watch():
-    """A ratio, not a time: one RL step costs less than six plain passes over the same sequences."""
+    """A ratio, not a time: a whole RL step costs less than two plain passes over as many sequences."""
     trainer = Trainer(TrainConfig(steps=20))
     list(trainer.run(2))
     tokens = torch.randint(24, (512, 18))
@@ -242,7 +242,7 @@ def test_a_step_is_fast_enough_to_watch():
         return sorted(times)[2]
 
     plain()
-    assert seconds(trainer.rl_step) < 6 * seconds(plain)
+    assert seconds(trainer.rl_step) < 2 * seconds(plain)
 
 
 def test_paths_are_made_on_the_way(tmp_path):
