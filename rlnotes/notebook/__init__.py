@@ -4,5 +4,6 @@ from rlnotes.notebook.exercise import check
 from rlnotes.notebook.explorer import explorer
 from rlnotes.notebook.figures import show
 from rlnotes.notebook.live import LivePlot
+from rlnotes.notebook.optional import skip_without
 
-__all__ = ["LivePlot", "check", "explorer", "show"]
+__all__ = ["LivePlot", "check", "explorer", "show", "skip_without"]
