@@ -16,8 +16,9 @@ def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Iterato
     """Run ``trainer`` and keep the run in ``out``. Yields the metrics as :meth:`Trainer.run` does.
 
     ``out/checkpoints`` gets a checkpoint at the start, every ``checkpoint_every`` steps, and at the end, an
-    interrupt included. ``out/metrics.jsonl`` gets one line a step; lines of steps that a kill cut off from their
-    checkpoint are dropped, because they will be run again.
+    interrupt between steps included. A step that broke off is never saved: the run goes on from before it.
+    ``out/metrics.jsonl`` gets one line a step; lines of steps that a kill cut off from their checkpoint are dropped,
+    because they will be run again.
     """
     if checkpoint_every < 1:
         raise ValueError(f"checkpoint_every is {checkpoint_every}; it must be at least 1")
@@ -27,11 +28,14 @@ def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Iterato
     interrupts = HeldInterrupts()
     run = trainer.run()
     writer = _tensorboard(out)
+    whole = True  # the trainer stands between two steps
     try:
         with log.open("a", encoding="utf-8") as file:
             for count in itertools.count(1):
                 with interrupts:  # a step and its record are one piece of work
+                    whole = False
                     row = next(run, None)
+                    whole = True
                     if row is None:
                         return
                     file.write(json.dumps(row) + "\n")
@@ -46,7 +50,8 @@ def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Iterato
                 interrupts.deliver()
     finally:
         with interrupts:
-            trainer.save(checkpoints)
+            if whole:
+                trainer.save(checkpoints)
             if writer is not None:
                 writer.close()
 

@@ -1,5 +1,6 @@
 """The training loop: a supervised warm start, then RL, one step at a time."""
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -215,8 +216,14 @@ class Trainer:
         return list(rows.to(self.device).chunk(self.config.minibatches))
 
     def _update(self, learning_rate: float, updates_before: int) -> float:
-        """Clip the gradient, step, clear it. Returns the norm before clipping."""
+        """Clip the gradient, step, clear it. Returns the norm before clipping.
+
+        A gradient that is not finite raises ``ValueError`` before the weights are touched.
+        """
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_clip).item()
+        if not math.isfinite(norm):
+            self.optimizer.zero_grad()
+            raise ValueError(f"the gradient norm is {norm}; the weights were left as they were: lower the learning rate")
         warm_up = min(1.0, (updates_before + 1) / max(1, self.config.warmup_updates))
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * warm_up

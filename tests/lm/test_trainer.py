@@ -280,3 +280,35 @@ def test_what_a_forgotten_optimiser_state_costs(tmp_path, make, with_state, with
             fresh.load_state_dict(dict(state={0: state}, param_groups=fresh.state_dict()["param_groups"]))
         step(again, fresh)
         assert again.item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_step_that_breaks_off_is_not_saved(tmp_path, monkeypatch):
+    """The second of a step's four updates fails: what is on the disk is the state before the step."""
+    trainer = Trainer(SMALL)
+    run = recorded(trainer, tmp_path, checkpoint_every=2)
+    for _ in range(3):
+        next(run)
+    update, calls = trainer._update, []
+
+    def failing(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise RuntimeError("no more memory")
+        return update(*arguments)
+
+    monkeypatch.setattr(trainer, "_update", failing)
+    with pytest.raises(RuntimeError, match="no more memory"):
+        next(run)
+    again = Trainer.load(tmp_path / "checkpoints")
+    assert again.step == 2
+    assert rows(again) == rows(Trainer(SMALL))[2:]
+
+
+def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(monkeypatch):
+    trainer = Trainer(SMALL)
+    before = weights(trainer)
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda *_: torch.tensor(torch.nan))
+    with pytest.raises(ValueError, match="the gradient norm is nan; the weights were left as they were"):
+        list(trainer.run(1))
+    assert same(before, weights(trainer))
+    assert all(parameter.grad is None for parameter in trainer.model.parameters())
