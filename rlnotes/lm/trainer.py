@@ -223,7 +223,9 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_clip).item()
         if not math.isfinite(norm):
             self.optimizer.zero_grad()
-            raise ValueError(f"the gradient norm is {norm}; the weights were left as they were: lower the learning rate")
+            raise ValueError(
+                f"the gradient norm is {norm}; the weights were left as they were: lower the learning rate"
+            )
         warm_up = min(1.0, (updates_before + 1) / max(1, self.config.warmup_updates))
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * warm_up
