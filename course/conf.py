@@ -1,6 +1,9 @@
 """Sphinx settings of the static book. ``make book`` builds it from the outputs that the notebooks store."""
 
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 REPOSITORY = "https://github.com/rlnotes/rlnotes"
 FETCHED = "../.book/static"  # MathJax, put there by make; without it pages show their formulas as source
@@ -11,11 +14,10 @@ copyright = "The rlnotes authors, CC BY 4.0"
 
 extensions = [
     "myst_nb",
+    "plain_markdown",
     "sphinx_book_theme",
     "sphinx_copybutton",
     "sphinx_design",
-    "sphinx_exercise",
-    "sphinx_proof",
     "sphinx_togglebutton",
     "sphinxcontrib.bibtex",
 ]

@@ -9,6 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+NOT_A_MASK = (
+    "the places are right, but these are numbers: x[mask] takes rows 0 and 1 then. Give back True and False, "
+    "for example by a comparison"
+)
+
 
 @dataclass(frozen=True)
 class Exercise:
@@ -77,6 +82,9 @@ def grade(exercise: Exercise, answer: Any) -> Verdict:
     try:
         right = [_agree(a, exercise.oracle(*case), exercise.tolerance) for a, case in zip(found, exercise.cases)]  # noqa: B905
         if all(right):
+            wanted = exercise.oracle(*exercise.cases[0])
+            if np.asarray(wanted).dtype == bool and np.asarray(found[0]).dtype != bool:
+                return Verdict("wrong", NOT_A_MASK, known=True)
             return Verdict("right")
         for reason, mistake in exercise.misconceptions.items():
             if all(_agree(a, mistake(*c), exercise.tolerance) for a, c in zip(found, exercise.cases, strict=True)):

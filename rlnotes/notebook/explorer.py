@@ -55,6 +55,10 @@ class ExplorerModel:
         """The curves of each panel, by the functions of the package."""
         raise NotImplementedError
 
+    def marks(self, **values: float) -> list[float]:
+        """Where each panel's markers stand on its x axis: at what the sliders say."""
+        raise NotImplementedError
+
     def defaults(self) -> dict[str, float]:
         """Where the sliders stand at first."""
         return {control.name: control.value for control in self.controls}
@@ -69,9 +73,11 @@ class ExplorerModel:
     def figure(self, values: dict[str, float]) -> Figure:
         """A still picture of the curves at ``values``."""
         figure, axes = new_figure(len(self.panels))
-        for axis, panel, curves in zip(axes, self.panels, self.curves(**values), strict=True):
+        drawn = zip(axes, self.panels, self.curves(**values), self.marks(**values), strict=True)
+        for axis, panel, curves, mark in drawn:
             for style, (label, x, y) in zip(STYLES, curves, strict=False):
                 axis.plot(x, y, label=label, color=style["color"], linestyle=style["linestyle"])
+                axis.plot(mark, np.interp(mark, x, y), color=style["color"], marker=style["marker"])
             axis.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel, xlim=panel.x)
             if panel.y is not None:
                 axis.set_ylim(*panel.y)

@@ -40,6 +40,10 @@ class ClipExplorer(ExplorerModel):
             [("derivative", x, slope.numpy())],
         ]
 
+    def marks(self, **values: float) -> list[float]:
+        """At the ratio."""
+        return [values["ratio"]] * 2
+
 
 class GroupExplorer(ExplorerModel):
     """Group size and success rate: advantages, and wasted groups."""
@@ -69,6 +73,11 @@ class GroupExplorer(ExplorerModel):
             [(f"G = {size}", p, np.array([wasted_share(size, q) for q in p]))],
         ]
 
+    def marks(self, **values: float) -> list[float]:
+        """At the likeliest mixed group, and at the success rate."""
+        size = values["size"]
+        return [min(size - 1, max(1, np.floor(size * values["rate"] + 0.5))) / size, values["rate"]]
+
 
 class SurrogateExplorer(ExplorerModel):
     """An update that a surrogate loves and the true return hates."""
@@ -87,6 +96,10 @@ class SurrogateExplorer(ExplorerModel):
         x = np.arange(101) / 100
         predicted, true = surrogate_trap(x, values["damage"], values["rare"], gamma=1)
         return [[("predicted", x, predicted), ("true", x, true)]]
+
+    def marks(self, **values: float) -> list[float]:
+        """At the step."""
+        return [values["step"]]
 
 
 EXPLORERS: dict[str, ExplorerModel] = {

@@ -11,9 +11,10 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
+from rlnotes.notebook.saving import drop_views
+
 CELL_SECONDS = 180
 SILENT = {"CI": "1", "TQDM_DISABLE": "1"}  # no progress bars: neither the package's own nor a plain one
-WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def refresh(path: Path) -> float:
@@ -40,6 +41,7 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
             "language_info": {"name": "python"},
         }
     )
+    drop_views(notebook)
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type != "code":
@@ -47,10 +49,6 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
         kept: list[nbformat.NotebookNode] = []
         for output in cell.outputs:
             output.pop("transient", None)
-            if WIDGET in output.get("data", {}):
-                del output["data"][WIDGET]
-                if not set(output["data"]) - {"text/plain"}:
-                    continue  # nothing but the widget's name is left
             before = kept[-1] if kept else {}
             if output.output_type == before.get("output_type") == "stream" and output.name == before["name"]:
                 before["text"] += output.text  # how a text was cut into messages depends on the moment

@@ -97,6 +97,36 @@ def test_formulas_keep_their_numbers_and_solutions_their_code(pages: dict[str, P
 
 
 @each
+def test_statements_and_exercises_stand_in_boxes(pages: dict[str, Page], path: Path):
+    page, text = pages[f"{path.stem}.html"], prose(path)
+    boxes = [values for _, values in page.tags if "statement" in values.get("class", "").split()]
+    quoted = re.findall(r"^> \*\*(\w+) ?([\d.]*?)\.?\*\*", text, re.MULTILINE)
+    assert [box.get("id", "proof") for box in boxes] == [
+        f"{kind}-{number}".lower().replace(".", "-").rstrip("-") for kind, number in quoted
+    ]
+    chapter = str(int(path.stem[:2]))
+    assert [number for _, number in quoted if number] == [
+        f"{chapter}.{place + 1}" for place in range(sum(bool(number) for _, number in quoted))
+    ]
+    exercises = re.findall(r"^### (\d\d)\.(\d+) ", text, re.MULTILINE)
+    assert {f"exercise-{chapter}-{number}" for chapter, number in exercises} <= page.ids
+
+
+@each
+def test_a_number_in_the_text_leads_to_its_formula_and_a_paper_to_the_bibliography(pages: dict[str, Page], path: Path):
+    page, text = pages[f"{path.stem}.html"], prose(path)
+    links = page.targets("a")
+    body = re.sub(r"\$\$.*?\$\$|\$.*?\$|`.*?`", "", text, flags=re.DOTALL)
+    for number in set(re.findall(r"\\tag\{(\d+)\}", text)):
+        assert f"equation-{number}" in page.ids
+        assert (f"({number})" in body) <= (f"#equation-{number}" in links), f"({number}) is no link"
+    papers = set(re.findall(r"https://arxiv\.org/abs/([\d.]+)", text))
+    entries = set(re.findall(r"eprint = \{([\d.]+)\}", (ROOT / "course" / "refs.bib").read_text(encoding="utf-8")))
+    assert papers <= entries, "a paper of the text is missing in refs.bib"
+    assert not any(link.startswith("https://arxiv.org") for link in links)
+
+
+@each
 def test_a_chapter_can_be_downloaded_and_opened_on_binder(pages: dict[str, Page], path: Path):
     links = pages[f"{path.stem}.html"].targets("a")
     assert f"_sources/{path.name}" in links

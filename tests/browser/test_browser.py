@@ -99,9 +99,14 @@ def test_the_book_is_alive_without_network_or_kernel(browser: sync_api.Browser, 
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def folder_of_lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lab")
+
+
+@pytest.fixture(scope="module")
+def lab(folder_of_lab: Path) -> Iterator[str]:
     """A JupyterLab on a copy of the course; gives its address."""
-    folder = tmp_path_factory.mktemp("lab")
+    folder = folder_of_lab
     for name in CHAPTERS:
         shutil.copy(ROOT / "course" / f"{name}.ipynb", folder)
     with socket.socket() as free:
@@ -160,7 +165,7 @@ def answer(page: sync_api.Page, mark: str, code: str) -> str:
     return cell.locator(".jp-OutputArea").inner_text()
 
 
-def test_the_grpo_chapter_in_jupyterlab(browser: sync_api.Browser, lab: str):
+def test_the_grpo_chapter_in_jupyterlab(browser: sync_api.Browser, lab: str, folder_of_lab: Path):
     watched = Watched(browser)
     page = watched.page
     page.goto(f"{lab}/doc/tree/07_grpo.ipynb?token=token-of-the-test")
@@ -180,5 +185,10 @@ def test_the_grpo_chapter_in_jupyterlab(browser: sync_api.Browser, lab: str):
     assert "wrong" in answer(page, 'check("07.2"', 'answer = "a"\n\ncheck("07.2", answer)')
     assert "right" in answer(page, 'check("07.2"', 'answer = "b"\n\ncheck("07.2", answer)')
     picture(page, "lab_exercise")
+    page.keyboard.press("Control+s")
+    page.wait_for_timeout(3000)
     assert watched.errors == []
     page.close()
+    saved = (folder_of_lab / "07_grpo.ipynb").read_text(encoding="utf-8")
+    assert 'answer = \\"b\\"' in saved
+    assert "widget-view" not in saved  # or it would say "model not found" when it is opened again

@@ -135,6 +135,15 @@ def test_an_answer_that_writes_into_its_arguments_spoils_nothing():
     assert grade(find("07.1"), lambda r: r / np.sqrt(r.var() + 1e-8)).status == "wrong"
 
 
+def test_a_mask_of_numbers_is_told_apart():
+    def numbers(tokens, eos):
+        ends = (tokens == eos).astype(int)
+        return (np.cumsum(ends, axis=1) - ends == 0).astype(int)
+
+    verdict = grade(find("07.5"), numbers)
+    assert verdict.status == "wrong" and "True and False" in verdict.reason
+
+
 def test_a_forgotten_return_is_named():
     def forgotten(rewards):
         advantages = rewards - rewards.mean()  # noqa: F841

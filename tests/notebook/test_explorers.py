@@ -67,6 +67,16 @@ def test_points_and_words_are_there_at_every_place(model: ExplorerModel, tmp_pat
 
 
 @each
+def test_markers_stand_on_the_curves_where_the_picture_has_them(model: ExplorerModel, tmp_path: Path):
+    values = model.defaults()
+    (found,) = in_node(model, [values], tmp_path)
+    for panel, curves, mark in zip(found["panels"], model.curves(**values), model.marks(**values), strict=True):
+        assert [point["curve"] for point in panel["points"]] == list(range(len(curves)))
+        for point, (_, x, y) in zip(panel["points"], curves, strict=True):
+            np.testing.assert_allclose([point["x"], point["y"]], [mark, np.interp(mark, x, y)], atol=1e-9)
+
+
+@each
 def test_a_wrong_formula_would_be_seen(model: ExplorerModel, tmp_path: Path):
     """The comparison can fail: shift one curve of the browser by a thousandth."""
     (found,) = in_node(model, [model.defaults()], tmp_path)

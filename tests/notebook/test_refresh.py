@@ -8,7 +8,8 @@ import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from rlnotes.notebook.refresh import WIDGET, refresh
+from rlnotes.notebook.refresh import refresh
+from rlnotes.notebook.saving import WIDGET
 
 CELLS = (
     "import sys, warnings\nimport ipywidgets\nipywidgets.IntSlider()",

@@ -9,7 +9,8 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from rlnotes.notebook.figures import new_figure
-from rlnotes.notebook.refresh import WIDGET, normalise
+from rlnotes.notebook.refresh import normalise
+from rlnotes.notebook.saving import WIDGET
 from rlnotes.notebook.sliders import LONGEST_ERROR, NEEDS_KERNEL, Sliders, check_sliders
 
 SHARE = (0.0, 1.0, 0.05, 0.5, "share x")

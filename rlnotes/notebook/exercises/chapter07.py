@@ -24,6 +24,16 @@ def _surrogate_by_region(ratio: float, advantage: float, epsilon: float) -> floa
     return advantage * (1 - epsilon) if ratio < 1 - epsilon else advantage * ratio
 
 
+def _silent_regions() -> str:
+    """By finite differences in the middle of each region."""
+    places = {"a": (0.5, 1.0), "b": (1.0, 1.0), "c": (1.5, 1.0), "d": (0.5, -1.0), "e": (1.0, -1.0), "f": (1.5, -1.0)}
+
+    def slope(r: float, a: float) -> float:
+        return _surrogate_by_region(r + 0.01, a, 0.2) - _surrogate_by_region(r - 0.01, a, 0.2)
+
+    return "".join(letter for letter, place in places.items() if abs(slope(*place)) < 1e-12)
+
+
 def _mask_by_walking(tokens: np.ndarray, eos: int) -> list[list[bool]]:
     """Token by token, remembering whether the end has passed."""
     rows = []
@@ -66,12 +76,42 @@ _MOVED = ([np.array([1.5, 0.9]), np.array([0.7, 1.3, 1.0, 1.1])], np.array([1.5,
 _TOKENS = np.array([[5, 6, 0, 0, 0], [5, 6, 7, 8, 9], [0, 5, 0, 6, 6], [5, 6, 7, 8, 0]])
 
 EXERCISES: dict[str, Exercise] = {
+    "07.0": Exercise(
+        cases=((),),
+        oracle=_silent_regions,
+        misconceptions={
+            "the clip alone would close all four regions outside the band; the minimum opens two of them again": (
+                lambda: "acdf"
+            ),
+            "f is a bad token that has become more likely: the minimum is the unclipped product, and pushes it back": (
+                lambda: "cf"
+            ),
+            "a is a good token that has become less likely: the minimum is the unclipped product, and helps it up": (
+                lambda: "ad"
+            ),
+            "it is the other way round: these two have moved the wrong way, so they are pushed back": lambda: "af",
+            "inside the band nothing is clipped": lambda: "be",
+        },
+        hints=(
+            "Set A to 1 and move r through all three bands; watch the right panel. Then set A to -1.",
+            "A token is held when it has already moved far in the direction that A asks for.",
+            "For A > 0 that is a large ratio, for A < 0 a small one.",
+        ),
+    ),
     "07.1": Exercise(
-        cases=((np.array([1.0, 0.0, 0.0, 0.0]),), (np.array([2.0, 5.0, 11.0]),), (np.array([1.0, 1.0, 1.0, 1.0]),)),
+        cases=(
+            (np.array([1.0, 0.0, 0.0, 0.0]),),
+            (np.array([2.0, 5.0, 11.0]),),
+            (np.array([1.0, 1.0, 1.0, 1.0]),),
+            (np.array([0.0, 0.0002, 0.0]),),
+        ),
         oracle=_standardised,
         misconceptions={
             "you divide by the sample standard deviation (n - 1); eq. (90) has 1/G": lambda r: (
                 (r - r.mean()) / np.sqrt(r.var(ddof=1) + EPS)
+            ),
+            "the tiny number stands outside the root; eq. (90) has it inside": lambda r: (
+                (r - r.mean()) / (r.std() + EPS)
             ),
             "the group's mean is not taken away": lambda r: r / np.sqrt(r.var() + EPS),
             "you divide by the variance; take its root": lambda r: (r - r.mean()) / (r.var() + EPS),

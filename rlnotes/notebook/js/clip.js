@@ -15,7 +15,7 @@ export function compute({ ratio, advantage, epsilon }) {
     text: `The ratio is ${region}. The token is ${said}.`,
     panels: [
       { curves: [{ label: "clipped", xs, ys: xs.map(surrogate) }, { label: "ratio × advantage", xs, ys: xs.map((r) => r * advantage) }],
-        points: [{ x: ratio, y: surrogate(ratio), curve: 0 }] },
+        points: [{ x: ratio, y: surrogate(ratio), curve: 0 }, { x: ratio, y: ratio * advantage, curve: 1 }] },
       { curves: [{ label: "derivative", xs, ys: xs.map(slope) }], points: [{ x: ratio, y: slope(ratio), curve: 0 }] },
     ],
   };
