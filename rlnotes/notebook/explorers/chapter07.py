@@ -1,10 +1,9 @@
-"""The explorers of the chapters."""
+"""Explorers of chapter 07: the clip, and a group of responses."""
 
 import numpy as np
 
 from rlnotes.estimators.baselines import group_mean_std
 from rlnotes.exact.groups import wasted_share
-from rlnotes.exact.pathologies import surrogate_trap
 from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
 
 
@@ -79,31 +78,4 @@ class GroupExplorer(ExplorerModel):
         return [min(size - 1, max(1, np.floor(size * values["rate"] + 0.5))) / size, values["rate"]]
 
 
-class SurrogateExplorer(ExplorerModel):
-    """An update that a surrogate loves and the true return hates."""
-
-    script = "surrogate.js"
-    title = "What the surrogate predicts, and what happens"
-    controls = (
-        Control("step", "size of the step", 0.0, 1.0, 0.01, 0.5),
-        Control("damage", "cost of the bad button, M", 1, 20, 1, 5),
-        Control("rare", "door taken before, share", 0.001, 0.2, 0.001, 0.01),
-    )
-    panels = (Axes("change of the expected return", "size of the step", "change", (0, 1), (-5.5, 1.5)),)
-
-    def curves(self, **values: float) -> list[Panel]:
-        """By :func:`surrogate_trap`."""
-        x = np.arange(101) / 100
-        predicted, true = surrogate_trap(x, values["damage"], values["rare"], gamma=1)
-        return [[("predicted", x, predicted), ("true", x, true)]]
-
-    def marks(self, **values: float) -> list[float]:
-        """At the step."""
-        return [values["step"]]
-
-
-EXPLORERS: dict[str, ExplorerModel] = {
-    "clip": ClipExplorer(),
-    "group": GroupExplorer(),
-    "surrogate": SurrogateExplorer(),
-}
+EXPLORERS: dict[str, ExplorerModel] = {"clip": ClipExplorer(), "group": GroupExplorer()}
