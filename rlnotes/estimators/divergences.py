@@ -1,17 +1,33 @@
-"""Divergences: exact ones from rows of log-probabilities, and single-sample estimators from log-ratios."""
+"""Divergences: exact ones from rows of log-probabilities, what they bound, and single-sample estimators.
+
+Directions are in the order of the arguments: ``kl(p, q)`` is KL(p || q), so ``kl(behavior, target)`` is KL(mu || pi).
+"""
 
 from typing import Any, Literal
 
+import numpy as np
 from array_api_compat import array_namespace
+
+from rlnotes.estimators.importance import require_support
 
 Array = Any  # a NumPy array or a torch tensor
 KLEstimator = Literal["k1", "k2", "k3"]
+
+# --- Exact, from rows
 
 
 def _where_possible(probs: Array, values: Array) -> Array:
     """``values``, with 0 where the probability is 0, so that 0 * inf never arises, in value or in gradient."""
     xp = array_namespace(probs)
     return xp.where(probs > 0, values, xp.zeros_like(values))
+
+
+def _probs(logp: Array, logq: Array) -> tuple[Any, Array, Array]:
+    """Array library and probabilities of both. Raises ``ValueError`` unless the rows have equal length."""
+    if logp.shape[-1:] != logq.shape[-1:]:
+        raise ValueError(f"rows of shapes {tuple(logp.shape)} and {tuple(logq.shape)}; pass rows of equal length")
+    xp = array_namespace(logp, logq)
+    return xp, xp.exp(logp), xp.exp(logq)
 
 
 def entropy(logp: Array) -> Array:
@@ -23,23 +39,112 @@ def entropy(logp: Array) -> Array:
 
 def kl(logp: Array, logq: Array) -> Array:
     """KL(p || q) in nats (...,) of rows of log-probabilities (..., V). Infinite where q lacks mass that p has."""
-    xp = array_namespace(logp, logq)
-    probs = xp.exp(logp)
+    xp, probs, _ = _probs(logp, logq)
     return xp.sum(probs * (_where_possible(probs, logp) - _where_possible(probs, logq)), axis=-1)
+
+
+def tv(logp: Array, logq: Array) -> Array:
+    """Total variation (...,) of rows of log-probabilities (..., V): half the L1 distance, in [0, 1]; symmetric."""
+    xp, p, q = _probs(logp, logq)
+    return xp.sum(xp.abs(p - q), axis=-1) / 2
+
+
+def chi2(logp: Array, logq: Array) -> Array:
+    """chi2(p || q) = E_q[(p / q)^2] - 1 (...,) of rows of log-probabilities (..., V): 003 section 4.2.
+
+    ``chi2(target, behavior)`` is the variance of the importance weight. Infinite where q lacks mass that p has.
+    """
+    xp, p, q = _probs(logp, logq)
+    possible = q > 0
+    terms = (p - q) ** 2 / xp.where(possible, q, xp.ones_like(q))
+    missing = xp.where(p > 0, xp.full_like(p, xp.inf), xp.zeros_like(p))
+    return xp.sum(xp.where(possible, terms, missing), axis=-1)
+
+
+def tv_from_ratios(logp_behavior: Array, logp: Array, logq: Array) -> Array:
+    """TV(p, q) (...,) as the mean over the behaviour mu of |p / mu - q / mu| / 2: 000 Lemma 7.1.
+
+    All three are rows of log-probabilities (..., V). Equal to :func:`tv`, since mu covers p and q: else a sample of mu
+    does not see what it misses, and :class:`rlnotes.exact.checks.SupportError` is raised.
+    """
+    xp = array_namespace(logp_behavior, logp, logq)
+    require_support(logp_behavior, logp)
+    require_support(logp_behavior, logq)
+    behavior = xp.exp(logp_behavior)
+    base = _where_possible(behavior, logp_behavior)
+    return xp.sum(behavior * tv_estimate(logp - base, logq - base), axis=-1)
+
+
+# --- What they bound
+
+
+def _divergence(name: str, value: Array) -> tuple[Any, Array]:
+    """Array library and ``value``, a float too, with 0 for what rounding left below it."""
+    value = np.float64(value) if isinstance(value, int | float) else value
+    xp = array_namespace(value)
+    if not bool(xp.all(value >= -1e-9)):
+        raise ValueError(f"{name} is negative or NaN: {value}; a divergence is at least 0")
+    return xp, xp.where(value > 0, value, xp.zeros_like(value))
+
+
+def pinsker(kl: Array) -> Array:
+    """The bound sqrt(KL / 2) on TV, with KL in either direction. Says nothing (is 1 or more) from KL = 2 on.
+
+    This and the bounds below take arrays or floats, and raise ``ValueError`` for a negative divergence.
+    """
+    xp, kl = _divergence("kl", kl)
+    return xp.sqrt(kl / 2)
+
+
+def bretagnolle_huber(kl: Array) -> Array:
+    """The bound sqrt(1 - exp(-KL)) on TV, with KL in either direction. Below 1 always, below Pinsker's from 1.6 on."""
+    xp, kl = _divergence("kl", kl)
+    return xp.sqrt(-xp.expm1(-kl))
+
+
+def tv_bound_from_chi2(chi2: Array) -> Array:
+    """The best bound on TV that chi2 gives: sqrt(chi2) / 2 up to chi2 = 1, chi2 / (1 + chi2) beyond.
+
+    Every value is attained, by two outcomes. Elementary; tightens 003 section 4.2.
+    """
+    xp, chi2 = _divergence("chi2", chi2)
+    return xp.where(chi2 <= 1, xp.sqrt(chi2) / 2, 1 - 1 / (1 + chi2))
+
+
+def tv_bound_from_chi2_as_printed(chi2: Array) -> Array:
+    """sqrt(chi2 / 2), as 003 section 4.2 prints it. True, and at least sqrt(2) times :func:`tv_bound_from_chi2`."""
+    xp, chi2 = _divergence("chi2", chi2)
+    return xp.sqrt(chi2 / 2)
+
+
+# --- From samples
+
+
+def tv_estimate(log_ratio: Array, other_log_ratio: Array | None = None) -> Array:
+    """TV(p, q) from samples of mu: one number |p / mu - q / mu| / 2 per sample, 000 section 7.1.
+
+    ``log_ratio`` is log p - log mu of the sampled actions, ``other_log_ratio`` log q - log mu. Without the second, q is
+    mu, and the estimate |p / mu - 1| / 2 is one of TV(p, mu). Its mean over mu is TV only if mu covers p and q.
+    """
+    xp = array_namespace(log_ratio)
+    shift = xp.expm1(log_ratio)
+    return xp.abs(shift if other_log_ratio is None else shift - xp.expm1(other_log_ratio)) / 2
 
 
 def kl_estimate(log_ratio: Array, estimator: KLEstimator) -> Array:
     """KL(pi || ref) from samples of pi: one number per sample, in nats.
 
-    ``log_ratio`` is x = log pi - log pi_ref of the sampled tokens:
+    ``log_ratio`` is x = log pi - log pi_ref of the sampled tokens. Value and gradient are different matters. In a loss
+    the estimate is differentiated; in the reward it is a constant that multiplies the gradient of log pi:
 
-    | name | value | its mean over pi | as a loss term, its mean gradient is that of |
-    |---|---|---|---|
-    | k1 | x | KL(pi, ref) | nothing: it is 0 |
-    | k2 | x^2 / 2 | close to KL for small x | KL(pi, ref) |
-    | k3 | exp(-x) - 1 + x | KL(pi, ref) | KL(ref, pi) |
+    | name | value | its mean over pi | mean gradient in a loss is that of | mean gradient in the reward is that of |
+    |---|---|---|---|---|
+    | k1 | x | KL(pi, ref) | nothing: it is 0 | KL(pi, ref) |
+    | k2 | x^2 / 2 | close to KL for small x | KL(pi, ref) | E_pi[x^2 / 2] - KL(pi, ref) |
+    | k3 | exp(-x) - 1 + x | KL(pi, ref) | KL(ref, pi) | KL(pi, ref) - KL(ref, pi) |
 
-    Raises ``ValueError`` for an unknown ``estimator``.
+    The mean of k3 is KL only if pi covers ref: else it is smaller by ref's mass where pi has none. With x = log mu -
+    log pi of samples of mu, this is 001 appendix A.1. Raises ``ValueError`` for an unknown ``estimator``.
     """
     if estimator == "k1":
         return log_ratio

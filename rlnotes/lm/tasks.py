@@ -139,6 +139,11 @@ class Reverse(ExactMatchTask):
         check_size("size", self.size, 4, 64)
 
     @property
+    def letters(self) -> str:
+        """What prompts are made of."""
+        return "abcdefgh"
+
+    @property
     def prompt_length(self) -> int:
         """Letters and the equals sign."""
         return self.size + 1
@@ -149,14 +154,34 @@ class Reverse(ExactMatchTask):
         return self.size + 1
 
     def draw(self, n: int, generator: torch.Generator) -> Examples:
-        """Letters a to h, uniformly."""
-        letters = random_symbols(self.vocabulary.encode("abcdefgh"), n, self.size, generator)
+        """Letters, uniformly."""
+        letters = random_symbols(self.vocabulary.encode(self.letters), n, self.size, generator)
         prompts = with_column(letters, self.vocabulary.encode("=")[0])
         return Examples(prompts, self.solve(prompts))
 
     def solve(self, prompts: Tensor) -> Tensor:
         """The letters from last to first."""
         return with_column(prompts[:, :-1].flip(-1), self.vocabulary.eos)
+
+
+@dataclass(frozen=True)
+class ShortReverse(Reverse):
+    """``Reverse`` small enough that all its prompts and responses can be listed: ``abc=`` to ``cba``."""
+
+    size: int = 3
+
+    def __post_init__(self):
+        check_size("size", self.size, 1, 4)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """EOS, the equals sign, and three letters."""
+        return Vocabulary("\n=abc")
+
+    @property
+    def letters(self) -> str:
+        """a to c."""
+        return "abc"
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,38 @@
-"""Entropies, divergences and their estimators, on NumPy arrays and torch tensors alike."""
+"""Entropies, exact divergences and what they bound, on NumPy arrays and torch tensors alike."""
 
+import json
 import math
-from typing import Any, cast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from rlnotes.estimators.divergences import KLEstimator, entropy, kl, kl_estimate
+from rlnotes.estimators.divergences import (
+    bretagnolle_huber,
+    chi2,
+    entropy,
+    kl,
+    kl_estimate,
+    pinsker,
+    tv,
+    tv_bound_from_chi2,
+    tv_bound_from_chi2_as_printed,
+)
+from tests.cases import cases
 
 INF = math.inf
+GOLDEN = {
+    item["id"]: item
+    for item in json.loads((Path(__file__).parents[1] / "golden" / "audit.json").read_text(encoding="utf-8"))["items"]
+}
+tried = settings(derandomize=True, deadline=None, max_examples=cases())
 both = pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
-ESTIMATORS: tuple[KLEstimator, ...] = ("k1", "k2", "k3")
 
 
 def array(xp: Any, values: Any) -> Any:
@@ -127,83 +145,121 @@ def test_entropy_and_kl_against_the_uniform_add_up(xp: Any, first: list[float], 
     np.testing.assert_allclose(kl(array(xp, logp), array(xp, logq)), kl(logp, logq), rtol=1e-9, atol=1e-12)
 
 
-# --- Estimators
-
-PI, REF = [0.7, 0.3], [0.5, 0.5]
+@both
+def test_tv_and_chi2(xp: Any):
+    p, q = log(xp, [[0.5, 0.3, 0.2], [0.5, 0.5, 0.0]]), log(xp, [[0.2, 0.3, 0.5], [0.5, 0.25, 0.25]])
+    np.testing.assert_allclose(tv(p, q), [0.3, 0.25], rtol=1e-14)
+    np.testing.assert_allclose(chi2(p, q), [0.09 / 0.2 + 0.09 / 0.5, 0.25 + 0.25], rtol=1e-14)
+    np.testing.assert_array_equal(chi2(q, p)[1], INF)
+    np.testing.assert_array_equal(tv(p, p), [0, 0])
+    np.testing.assert_array_equal(chi2(p, p), [0, 0])
 
 
 @both
-@pytest.mark.parametrize(
-    ("estimator", "expected"),
-    [("k1", [0.336472, -0.510826]), ("k2", [0.056607, 0.130471]), ("k3", [0.050758, 0.155841])],
-)
-def test_estimates(xp: Any, estimator: KLEstimator, expected: list[float]):
-    estimates = kl_estimate(log(xp, PI) - log(xp, REF), estimator)
-    np.testing.assert_allclose(estimates, expected, atol=5e-7)
+def test_golden_divergences_of_two_policies(xp: Any):
+    pi, mu = (log(xp, GOLDEN["G09"]["inputs"]["div"][name]) for name in ("pi", "mu"))
+    weight = xp.exp(pi - mu)
+    ours = {
+        "TV": tv(pi, mu),
+        "chi2_pi_mu": chi2(pi, mu),
+        "sqrt_half_chi2": tv_bound_from_chi2_as_printed(chi2(pi, mu)),
+        "half_sqrt_chi2": tv_bound_from_chi2(chi2(pi, mu)),
+        "KL_mu_pi": kl(mu, pi),
+        "KL_pi_mu": kl(pi, mu),
+        "pinsker_mu_pi": pinsker(kl(mu, pi)),
+        "bretagnolle_huber": bretagnolle_huber(kl(mu, pi)),
+        "second_moment_T": (1 + chi2(pi, mu)) ** GOLDEN["G09"]["inputs"]["div"]["T"],
+        "E_mu_k3": (xp.exp(mu) * kl_estimate(mu - pi, "k3")).sum(),
+    }
+    expected = GOLDEN["G09"]["outputs"]["div"]
+    assert ours.keys() == expected.keys()
+    for name, value in ours.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-10, err_msg=name)
+    np.testing.assert_allclose((xp.exp(mu) * weight**2).sum() - 1, chi2(pi, mu), rtol=1e-12)
+
+
+DIVERGENCES: dict[str, Callable[[Any, Any], Any]] = {"tv": tv, "kl": kl, "chi2": chi2}
+
+
+@pytest.mark.parametrize("name", DIVERGENCES)
+@pytest.mark.parametrize("side", [0, 1])
+def test_gradients_of_divergences_are_those_of_finite_differences(name: str, side: int):
+    divergence = DIVERGENCES[name]
+    logits = [np.array([0.3, -0.5, 1.0, 0.1]), np.array([-0.2, 0.4, 0.3, -1.0])]
+    made = [leaf(row) for row in logits]
+    gradient = gradient_of(divergence(*map(log_softmax, made)), made[side])
+
+    def value(change: np.ndarray) -> float:
+        moved = [row + change * (i == side) for i, row in enumerate(logits)]
+        return float(divergence(*(row - np.logaddexp.reduce(row) for row in moved)))
+
+    step = 1e-6 * np.eye(4)
+    expected = [(value(row) - value(-row)) / 2e-6 for row in step]
+    np.testing.assert_allclose(gradient, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", DIVERGENCES)
+def test_gradients_are_finite_where_both_lack_an_outcome(name: str):
+    made = [log(torch, row).requires_grad_() for row in ([0.5, 0.5, 0.0], [0.3, 0.7, 0.0])]
+    for gradient in torch.autograd.grad(DIVERGENCES[name](*map(log_softmax, made)), made):
+        assert torch.isfinite(gradient).all()
+        assert gradient[2] == 0
 
 
 @both
-@pytest.mark.parametrize("estimator", ["k1", "k3"])
-def test_the_mean_of_k1_and_k3_is_kl(xp: Any, estimator: KLEstimator):
-    estimates = kl_estimate(log(xp, PI) - log(xp, REF), estimator)
-    mean = float((array(xp, PI) * estimates).sum())
-    np.testing.assert_allclose(mean, 0.082283, atol=5e-7)
-    np.testing.assert_allclose(mean, float(kl(log(xp, PI), log(xp, REF))), rtol=1e-12)
+@pytest.mark.parametrize("name", DIVERGENCES)
+def test_rows_of_unequal_length_are_refused(xp: Any, name: str):
+    with pytest.raises(ValueError, match=r"rows of shapes \(3, 1\) and \(3,\); pass rows of equal length"):
+        DIVERGENCES[name](array(xp, [[0.0]] * 3), log(xp, [0.2, 0.3, 0.5]))
 
 
-def estimator_gradient(pi: list[float], ref: list[float], estimator: KLEstimator) -> Tensor:
-    """Mean gradient on the logits of an estimate as a loss: the samples are held fixed, so are their weights."""
-    logits = log(torch, pi).requires_grad_()
-    logp = log_softmax(logits)
-    return gradient_of(logp.detach().exp() * kl_estimate(logp - log(torch, ref), estimator), logits)
+# --- What divergences bound
 
 
-def kl_gradient(pi: list[float], ref: list[float], reverse: bool) -> Tensor:
-    """Exact gradient on the logits of KL(pi || ref), or of KL(ref || pi) if ``reverse``."""
-    logits = log(torch, pi).requires_grad_()
-    logp, logq = log_softmax(logits), log(torch, ref)
-    return gradient_of(kl(logq, logp) if reverse else kl(logp, logq), logits)
+wide_rows = st.lists(st.floats(-8, 8), min_size=4, max_size=4)
 
 
-@pytest.mark.parametrize(
-    ("pi", "ref", "forward"),
-    [
-        (PI, REF, [0.177933, -0.177933]),
-        ([0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.320702, -0.082466, -0.238236]),
-        ([0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0, 0, 0]),
-    ],
-)
-def test_gradients_of_the_estimators(pi: list[float], ref: list[float], forward: list[float]):
-    """k1 has none; k2 has that of KL(pi || ref); k3 has pi - ref, that of KL(ref || pi)."""
-    np.testing.assert_allclose(kl_gradient(pi, ref, reverse=False), forward, atol=6e-7)
-    np.testing.assert_allclose(kl_gradient(pi, ref, reverse=True), np.subtract(pi, ref), atol=1e-15)
-    np.testing.assert_allclose(estimator_gradient(pi, ref, "k1"), np.zeros(len(pi)), atol=1e-15)
-    np.testing.assert_allclose(estimator_gradient(pi, ref, "k2"), kl_gradient(pi, ref, reverse=False), atol=1e-15)
-    np.testing.assert_allclose(estimator_gradient(pi, ref, "k3"), np.subtract(pi, ref), atol=1e-15)
+@tried
+@given(first=wide_rows, second=wide_rows)
+def test_every_bound_on_tv_holds(first: list[float], second: list[float]):
+    p, q = (np.array(row) - np.logaddexp.reduce(row) for row in (first, second))
+    distance = tv(p, q) * (1 - 1e-12) - 1e-12
+    for divergence in (kl(p, q) + 1e-15, kl(q, p) + 1e-15):  # of sums near 0, rounding is all there is
+        assert distance <= pinsker(divergence)
+        assert distance <= bretagnolle_huber(divergence) <= 1
+    assert distance <= tv_bound_from_chi2(chi2(p, q)) <= 1
+    assert tv_bound_from_chi2(chi2(p, q)) * math.sqrt(2) <= tv_bound_from_chi2_as_printed(chi2(p, q)) * (1 + 1e-12)
 
 
 @both
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_estimates_are_zero_where_the_policies_agree(xp: Any, estimator: KLEstimator):
-    np.testing.assert_array_equal(kl_estimate(log(xp, PI) - log(xp, PI), estimator), [0, 0])
+@pytest.mark.parametrize("value", [1e-6, 0.3, 1.0, 1.5, 40.0])
+def test_the_bound_from_chi2_is_attained(xp: Any, value: float):
+    """Up to 1: q uniform on two outcomes, p moved by sqrt(chi2) / 2. Beyond: all of p where q has 1 / (1 + chi2)."""
+    if value <= 1:
+        p, q = [0.5 + math.sqrt(value) / 2, 0.5 - math.sqrt(value) / 2], [0.5, 0.5]
+    else:
+        p, q = [1.0, 0.0], [1 / (1 + value), value / (1 + value)]
+    np.testing.assert_allclose(chi2(log(xp, p), log(xp, q)), value, rtol=1e-9)
+    np.testing.assert_allclose(tv(log(xp, p), log(xp, q)), tv_bound_from_chi2(value), rtol=1e-9)
 
 
-@both
-@given(log_ratio=st.floats(-20, 20))
-def test_k2_and_k3_are_not_negative(xp: Any, log_ratio: float):
-    for estimator in ("k2", "k3"):
-        # below 1e-15 the rounding of expm1 is more than x^2 / 2
-        assert float(kl_estimate(array(xp, [log_ratio]), estimator)[0]) >= -1e-28
+def test_a_small_tv_can_hide_a_large_chi2():
+    """What shows it is the example, not the inequality: 003 section 4.2."""
+    mu, pi = np.log([1e-6, 1 - 1e-6]), np.log([1e-3, 1 - 1e-3])
+    np.testing.assert_allclose([tv(pi, mu), chi2(pi, mu), kl(mu, pi)], [0.000999, 0.998002, 0.000993], rtol=1e-3)
+    np.testing.assert_allclose((1 + chi2(pi, mu)) ** 100, 1.147e30, rtol=1e-3)
 
 
-@both
-@pytest.mark.parametrize("estimator", ["k2", "k3"])
-def test_small_log_ratios_keep_their_digits(xp: Any, estimator: KLEstimator):
-    """exp(-x) - 1 + x by its letters is off by a percent here; expm1 is not."""
-    np.testing.assert_allclose(kl_estimate(array(xp, [1e-7]), estimator), [5e-15], rtol=1e-6)
+def test_bounds_at_their_ends_and_where_they_cross():
+    assert pinsker(0.0) == bretagnolle_huber(0.0) == tv_bound_from_chi2(0.0) == 0
+    assert bretagnolle_huber(INF) == tv_bound_from_chi2(INF) == 1
+    assert pinsker(2) == 1
+    assert pinsker(1.59) < bretagnolle_huber(1.59) and pinsker(1.60) > bretagnolle_huber(1.60)
+    assert tv_bound_from_chi2(-1e-17) == 0, "rounding below zero is zero"
 
 
-@both
-def test_an_unknown_estimator_is_refused(xp: Any):
-    with pytest.raises(ValueError, match="estimator is 'k4'; choose k1, k2 or k3"):
-        kl_estimate(array(xp, [0.0]), cast(KLEstimator, "k4"))
+@pytest.mark.parametrize("bound", [pinsker, bretagnolle_huber, tv_bound_from_chi2, tv_bound_from_chi2_as_printed])
+def test_a_negative_divergence_is_refused(bound: Callable[[Any], Any]):
+    for value in (-0.1, math.nan, np.array([0.1, -0.1])):
+        with pytest.raises(ValueError, match=r"is negative or NaN: .*; a divergence is at least 0"):
+            bound(value)

@@ -1,0 +1,125 @@
+"""DPPO's cheap divergences: all tokens but a few are thrown into one bucket, "other". 004 section 4.4.
+
+Each is a lower bound on the divergence of the full rows, for merging outcomes can only hide a difference. A small
+value is therefore no proof that the policies are close.
+
+``logp_behavior`` and ``logp`` are log-probabilities of mu and pi. KL is KL(mu || pi), in nats. All functions raise
+``ValueError`` for unequal shapes, what is no log-probability, tokens that are no indices, and k outside 0..V.
+"""
+
+import math
+
+from array_api_compat import array_namespace
+
+from rlnotes.estimators.checks import Array, actions, log_probs, same_shape
+from rlnotes.estimators.divergences import kl, tv
+
+
+def _checked(logp_behavior: Array, logp: Array) -> None:
+    same_shape(logp_behavior=logp_behavior, logp=logp)
+    log_probs("logp_behavior", logp_behavior)
+    log_probs("logp", logp)
+
+
+def _log(probs: Array) -> Array:
+    """Logarithm, with -inf and gradient 0 where ``probs`` is 0 or, by rounding, below."""
+    xp = array_namespace(probs)
+    positive = probs > 0
+    return xp.where(positive, xp.log(xp.where(positive, probs, xp.ones_like(probs))), xp.full_like(probs, -xp.inf))
+
+
+# --- Binary: the sampled token and the rest
+
+
+def binary_tv(logp_behavior: Array, logp: Array) -> Array:
+    """|mu(a) - pi(a)| (...,) from the sampled token's log-probabilities (...,): 004 eq. (13).
+
+    Equal to the full TV if the other tokens all move the other way.
+    """
+    _checked(logp_behavior, logp)
+    xp = array_namespace(logp_behavior, logp)
+    return xp.abs(xp.exp(logp_behavior) - xp.exp(logp))
+
+
+def binary_kl(logp_behavior: Array, logp: Array) -> Array:
+    """KL (...,) between "this token or not" of mu and of pi, from log-probabilities (...,): 004 eq. (14).
+
+    Equal to the full KL if the other tokens all change by one factor.
+    """
+    _checked(logp_behavior, logp)
+    xp = array_namespace(logp_behavior, logp)
+    rows = (xp.stack([values, _log(-xp.expm1(values))], axis=-1) for values in (logp_behavior, logp))
+    return kl(*rows)
+
+
+# --- Top-k: mu's k most probable tokens, the sampled token, and the rest
+
+
+def kept_tokens(logp_behavior: Array, tokens: Array, k: int) -> Array:
+    """004's A': bool (..., V), True on the ``k`` most probable tokens of ``logp_behavior`` (..., V) and on ``tokens``.
+
+    Of equally probable tokens the lower index is kept. ``tokens`` (...,) are the sampled ones; ``k`` = 0 keeps them
+    alone, the binary case.
+    """
+    xp = array_namespace(logp_behavior, tokens)
+    actions("tokens", tokens, logp_behavior)
+    size = logp_behavior.shape[-1]
+    if not 0 <= k <= size:
+        raise ValueError(f"k is {k}; choose from 0 to the {size} tokens of a row")
+    order = xp.argsort(logp_behavior, axis=-1, descending=True, stable=True)
+    rank = xp.argsort(order, axis=-1)
+    vocabulary = xp.arange(size, device=tokens.device)
+    return (rank < k) | (vocabulary == tokens[..., None])
+
+
+def _rest(logp: Array, kept: Array) -> Array:
+    """Probability (...,) of the tokens that are not kept."""
+    xp = array_namespace(logp)
+    probs = xp.exp(logp)
+    return xp.sum(xp.where(kept, xp.zeros_like(probs), probs), axis=-1)
+
+
+def _reduced(logp: Array, kept: Array) -> Array:
+    """Log-probabilities (..., V + 1) over 004's A'': the kept tokens, "other" last; -inf on tokens not kept."""
+    xp = array_namespace(logp)
+    own = xp.where(kept, logp, xp.full_like(logp, -math.inf))
+    return xp.concat([own, _log(_rest(logp, kept))[..., None]], axis=-1)
+
+
+def topk_tv(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
+    """TV (...,) over the kept tokens *and* "other", from full rows (..., V): 004 eq. (15), summed over A''.
+
+    Never below :func:`binary_tv`. Equal to the full TV if the tokens in the bucket all move one way.
+    """
+    _checked(logp_behavior, logp)
+    kept = kept_tokens(logp_behavior, tokens, k)
+    return tv(_reduced(logp_behavior, kept), _reduced(logp, kept))
+
+
+def topk_tv_as_printed(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
+    """004 eq. (15) as printed, summed over A', without "other". It can be half of :func:`binary_tv`."""
+    _checked(logp_behavior, logp)
+    xp = array_namespace(logp_behavior, logp)
+    kept = kept_tokens(logp_behavior, tokens, k)
+    change = xp.abs(xp.exp(logp_behavior) - xp.exp(logp))
+    return xp.sum(xp.where(kept, change, xp.zeros_like(change)), axis=-1) / 2
+
+
+def topk_kl(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
+    """KL (...,) over the kept tokens and "other", from full rows (..., V): 004 eq. (16).
+
+    Equal to the full KL if the tokens in the bucket all change by one factor.
+    """
+    _checked(logp_behavior, logp)
+    kept = kept_tokens(logp_behavior, tokens, k)
+    return kl(_reduced(logp_behavior, kept), _reduced(logp, kept))
+
+
+def topk_tv_gap_bound(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
+    """The most (...,) by which the full TV can exceed :func:`topk_tv`: min(mu(C), pi(C)), C the tokens in the bucket.
+
+    Attained if mu and pi share no token of C. Elementary; at most half of 004 appendix C.1's mu(C) + pi(C).
+    """
+    _checked(logp_behavior, logp)
+    kept = kept_tokens(logp_behavior, tokens, k)
+    return array_namespace(logp).minimum(_rest(logp_behavior, kept), _rest(logp, kept))

@@ -1,0 +1,67 @@
+"""What estimators ask of their arrays, NumPy or torch. Every error names the argument, the index, and the way out."""
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+Array = Any  # a NumPy array or a torch tensor
+
+TOLERANCE = 1e-3  # above 0, for log-probabilities: what float32 rounding may leave
+
+
+def require(name: str, values: Array, ok: Array, advice: str, error: type[ValueError] = ValueError) -> None:
+    """Raise ``error`` with ``advice`` for the first of ``values`` where ``ok``, of the same shape, is False."""
+    xp = array_namespace(values)
+    if bool(xp.all(ok)):
+        return
+    where = [int(axis[0]) for axis in xp.nonzero(~ok)] if ok.ndim else []
+    raise error(f"{name}{where or ''} is {values[tuple(where)].item():.6g}; {advice}")
+
+
+def same_shape(**arrays: Array) -> None:
+    """Raise ``ValueError`` unless the arrays, given by their names, have one shape.
+
+    (N, 1) against (N,) broadcasts to (N, N), and a mean then hides it.
+    """
+    shapes = {name: tuple(array.shape) for name, array in arrays.items()}
+    first = next(iter(shapes))
+    for name, shape in shapes.items():
+        if shape != shapes[first]:
+            raise ValueError(
+                f"{first} has shape {shapes[first]} and {name} has shape {shape}; give them one shape, for example "
+                "with reshape: broadcasting would pair every entry of one with every entry of the other"
+            )
+
+
+def finite(name: str, values: Array) -> None:
+    """Raise ``ValueError`` unless ``values`` are finite floats."""
+    xp = array_namespace(values)
+    if not xp.isdtype(values.dtype, "real floating"):
+        raise ValueError(f"{name} has dtype {values.dtype}; pass floating-point numbers")
+    require(name, values, xp.isfinite(values), "pass finite numbers")
+
+
+def boolean(name: str, values: Array) -> None:
+    """Raise ``ValueError`` unless ``values`` has dtype bool, so that ``~`` means not."""
+    if not array_namespace(values).isdtype(values.dtype, "bool"):
+        raise ValueError(f"{name} has dtype {values.dtype}; pass bool, for example {name} != 0")
+
+
+def log_probs(name: str, values: Array) -> None:
+    """Raise ``ValueError`` unless ``values`` are log-probabilities: at most 0, not NaN; -inf is allowed."""
+    xp = array_namespace(values)
+    if not xp.isdtype(values.dtype, "real floating"):
+        raise ValueError(f"{name} has dtype {values.dtype}; pass floating-point numbers")
+    require(name, values, values <= TOLERANCE, "a log-probability is at most 0; pass logarithms, free of NaN")
+
+
+def actions(name: str, values: Array, rows: Array) -> None:
+    """Raise ``ValueError`` unless ``values`` (...,) are one index for each of ``rows`` (..., V)."""
+    xp = array_namespace(rows)
+    if not xp.isdtype(values.dtype, "integral") or tuple(values.shape) != tuple(rows.shape[:-1]):
+        raise ValueError(
+            f"{name} has dtype {values.dtype} and shape {tuple(values.shape)}; "
+            f"one integer per row is needed, of shape {tuple(rows.shape[:-1])}"
+        )
+    size = rows.shape[-1]
+    require(name, values, (values >= 0) & (values < size), f"pass an index from 0 to {size - 1}")
