@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 NOT_A_MASK = (
-    "the places are right, but these are numbers: x[mask] takes rows 0 and 1 then. Give back True and False, "
-    "for example by a comparison"
+    "the places are right, but these are numbers, and x[mask] does not pick the places of the ones then. "
+    "Give back True and False, for example by a comparison"
 )
 
 
@@ -43,10 +43,17 @@ class Verdict:
     known: bool = False  # a mistake that the exercise knows by name, so that the reason is itself a hint
 
 
+def _letters(value: Any) -> list[str]:
+    """The letters of a choice, however it is written: "(c), d", ["d", "c"] and "cd" are the same."""
+    return sorted(letter for letter in "".join(value).lower() if letter.isalpha())
+
+
 def _agree(a: Any, b: Any, tolerance: float) -> bool:
-    """Equal texts, or arrays of one shape and nearly the same numbers; NaN equals NaN."""
-    if isinstance(a, str) or isinstance(b, str):
-        return isinstance(a, str) and isinstance(b, str) and a.strip(" ().").lower() == b.lower()
+    """The same choice of letters, or arrays of one shape and nearly the same numbers; NaN equals NaN."""
+    if isinstance(b, str):
+        return isinstance(a, str | list | tuple | set) and _letters(a) == _letters(b)
+    if isinstance(a, str):
+        return False
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     return a.shape == b.shape and bool(np.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True))
 
@@ -112,7 +119,7 @@ def _text(value: Any) -> str:
         value = value.tolist()
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_text(part) for part in value) + "]"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value + 0.0:.6g}" if isinstance(value, float) else str(value)  # + 0.0 turns -0.0 into 0
 
 
 _tries: Counter[str] = Counter()

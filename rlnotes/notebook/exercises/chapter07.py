@@ -91,6 +91,8 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "it is the other way round: these two have moved the wrong way, so they are pushed back": lambda: "af",
             "inside the band nothing is clipped": lambda: "be",
+            "c is one of them; there is a second": lambda: "c",
+            "d is one of them; there is a second": lambda: "d",
         },
         hints=(
             "Set A to 1 and move r through all three bands; watch the right panel. Then set A to -1.",
@@ -110,6 +112,7 @@ EXERCISES: dict[str, Exercise] = {
             "you divide by the sample standard deviation (n - 1); eq. (90) has 1/G": lambda r: (
                 (r - r.mean()) / np.sqrt(r.var(ddof=1) + EPS)
             ),
+            "the tiny number under the root is not 1e-8": lambda r: (r - r.mean()) / np.sqrt(r.var() + 1e-6),
             "the tiny number stands outside the root; eq. (90) has it inside": lambda r: (
                 (r - r.mean()) / (r.std() + EPS)
             ),
@@ -177,6 +180,12 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "the mean ratio of each response is clipped; the clip is for each token": lambda r, a, e: (
                 -np.mean([min(q.mean() * b, np.clip(q.mean(), 1 - e, 1 + e) * b) for q, b in zip(r, a, strict=True)])
+            ),
+            "only the clipped term is there: take the smaller of it and the unclipped one": lambda r, a, e: (
+                -np.mean([(np.clip(q, 1 - e, 1 + e) * b).mean() for q, b in zip(r, a, strict=True)])
+            ),
+            "the minimum is taken before the advantage is multiplied": lambda r, a, e: (
+                -np.mean([(np.minimum(q, np.clip(q, 1 - e, 1 + e)) * b).mean() for q, b in zip(r, a, strict=True)])
             ),
             "nothing is clipped": lambda r, a, e: -np.mean([(q * b).mean() for q, b in zip(r, a, strict=True)]),
         },
