@@ -20,9 +20,16 @@ extensions = [
     "sphinx_design",
     "sphinx_togglebutton",
     "sphinxcontrib.bibtex",
+    "trace_pages",
 ]
 # pages are named one by one, so that drafts, checkpoints, tables and what a run leaves here stay out
-include_patterns = ["index.md", "bibliography.md", "[0-9][0-9]_*.ipynb"]
+include_patterns = [
+    "index.md",
+    "[0-9][0-9]_*.ipynb",
+    "bibliography.md",
+    "concordance.md",
+    "symbols.md",
+]
 exclude_patterns = ["_build"]
 
 nb_execution_mode = "off"

@@ -74,7 +74,9 @@ def prose(path: Path) -> str:
 def test_every_chapter_has_a_page_and_a_place_in_the_list(pages: dict[str, Page]):
     chapters = {f"{path.stem}.html" for path in NOTEBOOKS}
     assert chapters
-    assert set(pages) == chapters | {"index.html", "bibliography.html", "search.html"}
+    assert set(pages) == chapters | {
+        f"{name}.html" for name in ("index", "bibliography", "concordance", "symbols", "search")
+    }
     assert chapters <= set(pages["bibliography.html"].targets("a"))  # the side bar is on every page
 
 

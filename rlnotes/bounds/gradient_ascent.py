@@ -1,0 +1,114 @@
+"""What a step along an estimated gradient gains at least: the SGA lemma of 003 section 2, term by term.
+
+J is L-smooth: its gradient (D,) changes by at most ``smoothness`` times the distance. The estimate g is one of
+``estimates`` (K, D), with ``probs`` (K,), and the step is ``step`` times g.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rlnotes.bounds.result import Bound
+from rlnotes.exact.checks import distribution, finite
+
+Numbers = float | np.ndarray
+
+
+class Moments(NamedTuple):
+    """All that the lemma asks of a gradient and its estimate: 003 sections 3.1, 3.2."""
+
+    gradient_squared: float  # |grad J|^2
+    alignment: float  # <grad J, bias>
+    bias_squared: float  # |E g - grad J|^2
+    variance: float  # E|g|^2 - |E g|^2
+
+
+def moments(gradient: np.ndarray, estimates: np.ndarray, probs: np.ndarray) -> Moments:
+    """Moments of an estimate with finitely many values.
+
+    Raises ``ValueError`` for shapes that do not fit and for probabilities that are none.
+    """
+    gradient = finite("gradient", gradient, (None,))
+    probs = distribution("probs", probs, (None,))
+    estimates = finite("estimates", estimates, (len(probs), len(gradient)))
+    mean = probs @ estimates
+    bias = mean - gradient
+    return Moments(
+        float(gradient @ gradient),
+        float(gradient @ bias),
+        float(bias @ bias),
+        float(probs @ ((estimates - mean) ** 2).sum(-1)),
+    )
+
+
+# --- Closed forms: arrays broadcast
+
+
+def true_progress(step: Numbers, smoothness: Numbers, gradient_squared: Numbers) -> np.ndarray:
+    """Term A, step (1 - L step / 2) |grad J|^2."""
+    return np.multiply(step, 1 - np.multiply(smoothness, step) / 2) * gradient_squared
+
+
+def bias_error(step: Numbers, smoothness: Numbers, alignment: Numbers) -> np.ndarray:
+    """Term B, step (1 - L step) <grad J, bias>. Negative does not mean a wrong optimum: think of bias = -grad J / 2."""
+    return np.multiply(step, 1 - np.multiply(smoothness, step)) * alignment
+
+
+def noise_penalty(step: Numbers, smoothness: Numbers, variance: Numbers, bias_squared: Numbers) -> np.ndarray:
+    """Term C, L step^2 / 2 (variance + |bias|^2), which is subtracted. 0 without noise and bias."""
+    return np.multiply(smoothness, np.square(step)) / 2 * np.add(variance, bias_squared)
+
+
+def progress(step: Numbers, smoothness: float, known: Moments) -> np.ndarray:
+    """A + B - C, the least expected progress of a step."""
+    return (
+        true_progress(step, smoothness, known.gradient_squared)
+        + bias_error(step, smoothness, known.alignment)
+        - noise_penalty(step, smoothness, known.variance, known.bias_squared)
+    )
+
+
+def best_step(smoothness: float, known: Moments) -> float:
+    """The step with the most certain progress, <grad J, E g> / (L E|g|^2), or 0 if E g points the wrong way.
+
+    It falls with the variance, as 003 section 3.2 says. Raises ``ValueError`` for an estimate that is surely 0.
+    """
+    along = known.gradient_squared + known.alignment
+    squared = known.gradient_squared + 2 * known.alignment + known.bias_squared + known.variance
+    if squared <= 0:
+        raise ValueError("the estimate is 0 for certain, so no step is better than another; pass estimates that move")
+    return max(0.0, along / (smoothness * squared))
+
+
+def largest_step(smoothness: float, known: Moments) -> float:
+    """The step beyond which A + B - C is negative: twice :func:`best_step`."""
+    return 2 * best_step(smoothness, known)
+
+
+# --- Both sides, exactly
+
+
+def quadratic_smoothness(hessian: np.ndarray) -> float:
+    """L of J = -theta^T H theta / 2: the largest absolute eigenvalue of the symmetric H (D, D)."""
+    return float(np.abs(np.linalg.eigvalsh(hessian)).max())
+
+
+def quadratic_step(
+    hessian: np.ndarray, theta: np.ndarray, estimates: np.ndarray, probs: np.ndarray, step: float
+) -> Bound:
+    """The lemma on J = -theta^T H theta / 2 with symmetric H (D, D): expected progress beside A + B and C.
+
+    Equality where all eigenvalues of H are equal and positive. The floor is minus infinity, as J has no least value.
+    Raises ``ValueError`` for shapes that do not fit, probabilities that are none, and an H that is not symmetric.
+    """
+    theta = finite("theta", theta, (None,))
+    hessian = finite("hessian", hessian, (len(theta), len(theta)))
+    if not np.allclose(hessian, hessian.T):
+        raise ValueError("hessian is not symmetric; pass (H + H^T) / 2, which gives the same J")
+    known = moments(-hessian @ theta, estimates, probs)
+    smoothness = quadratic_smoothness(hessian)
+    moved = theta + step * np.asarray(estimates)
+    after = float(probs @ (-np.einsum("kd,de,ke->k", moved, hessian, moved) / 2))
+    predicted = true_progress(step, smoothness, known.gradient_squared) + bias_error(step, smoothness, known.alignment)
+    penalties = {"noise": float(noise_penalty(step, smoothness, known.variance, known.bias_squared))}
+    return Bound("003 SGA lemma", after + float(theta @ hessian @ theta) / 2, float(predicted), penalties, -np.inf)
