@@ -9,7 +9,7 @@ from torch import Tensor
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
 from rlnotes.lm.sampler import score
-from rlnotes.lm.tasks import Split, Task, in_split
+from rlnotes.lm.tasks import Split, Task
 
 MOST_RESPONSES = 1_000_000  # about 200 MB for a tiny model, gradients included
 
@@ -58,6 +58,6 @@ def expected_reward(model: Transformer, task: Task, responses: Rollout) -> Tenso
 
 
 def response_kl(model: Transformer, reference: Transformer, responses: Rollout) -> Tensor:
-    """KL(pi || reference) of whole responses in nats, mean over prompts. ``responses`` as in :func:`expected_reward`."""
+    """KL(pi || reference) of whole responses in nats, mean over prompts. ``responses`` as above."""
     logp, logq = response_logp(model, responses), response_logp(reference, responses)
     return (logp.exp() * (logp - logq)).sum(-1).mean()
