@@ -26,6 +26,7 @@ extensions = [
 include_patterns = [
     "index.md",
     "[0-9][0-9]_*.ipynb",
+    "errata.ipynb",
     "bibliography.md",
     "concordance.md",
     "symbols.md",
