@@ -4,6 +4,7 @@
 # make refresh  run the notebooks and store what they print
 # make book     build the static book, .book/html, from the stored outputs (needs npm, for MathJax)
 # make bench    measure speed against peers, write benchmarks/results/ (use a quiet machine)
+# make audit    every bound and estimator on thousands of exact models, then attacks on every bound
 # make weights  train the shipped warm starts again
 # make pins     write constraints.txt anew from the newest versions that go together, and Binder's requirements from it
 # make binder   write Binder's requirements only
@@ -23,7 +24,7 @@ EXTRAS    := lab,test,book,tasks,peers,bridge
 # one thread: the models are too small to share, and a second thread that waits costs more than it brings
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: lab test check lint types unit notebooks refresh book bench weights pins binder
+.PHONY: lab test check lint types unit notebooks refresh book bench audit weights pins binder
 
 lab: $(VENV)/.installed
 	$(BIN)/jupyter lab course --ip=127.0.0.1 $(LAB_EXTRA)
@@ -66,6 +67,10 @@ book: $(VENV)/.everything .book/static/mathjax/tex-chtml.js
 
 bench: $(VENV)/.everything
 	$(BIN)/python -m benchmarks
+
+audit: $(VENV)/.installed
+	RLNOTES_CASES=2000 $(BIN)/python -m pytest -q tests/exact tests/bounds tests/estimators
+	$(BIN)/rlnotes audit
 
 weights: $(VENV)/.installed
 	$(BIN)/python -m rlnotes.lm.shipped

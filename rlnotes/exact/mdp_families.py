@@ -129,3 +129,22 @@ def replaced_at_once(gamma: float, D: float, paid: float) -> MixtureCase:
     takes = [[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]]
     new = np.array([[0.5 + D, 0.5 - D], *waits[1:]])
     return MixtureCase(mdp, Mixture(np.array([takes, waits]), np.eye(2)[0], np.array([[0.0, 1.0]] * 2)), new)
+
+
+def one_behavior(case: Case, copies: int = 2) -> MixtureCase:
+    """A mixture of ``copies`` of the old policy: with it as the current policy too, there is no staleness.
+
+    Then 000 Corollaries 4.2 and 5.3, Theorem 5.1 and the bound with current advantages all come down to 000 Theorem
+    3.2, and are attained where that is: by :func:`crossed_fork` with a small ``last``.
+    """
+    alpha = np.full(copies, 1 / copies)
+    return MixtureCase(case.mdp, Mixture(np.array([case.old] * copies), alpha, np.eye(copies)), case.new)
+
+
+def lagging_bandit(gamma: float, D: float) -> Case:
+    """One state, two actions that pay 1 and -1, equally likely for the new policy; old has D less of the better one.
+
+    J(new) - J(old) = 2 D / (1 - gamma): as J(current) - J_mix it attains the staleness penalty of 000 section 5.2.
+    """
+    mdp = MDP(np.ones((1, 2, 1)), np.array([[1.0, -1.0]]), np.ones(1), gamma)
+    return _case(mdp, [[0.5, 0.5]], [[0.5 - D, 0.5 + D]])
