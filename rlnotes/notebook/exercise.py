@@ -65,7 +65,10 @@ def _unanswered(answer: Any) -> bool:
 def _is_stub(function: Callable[..., Any]) -> bool:
     """True if the function's body is only what it was given as: a comment and ``...``, so it computes nothing."""
     code = getattr(function, "__code__", None)
-    return code is not None and not code.co_names and code.co_nlocals == code.co_argcount
+    return code is not None and len(code.co_code) == len(_nothing.__code__.co_code)
+
+
+def _nothing() -> None: ...
 
 
 def grade(exercise: Exercise, answer: Any) -> Verdict:

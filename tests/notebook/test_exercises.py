@@ -135,6 +135,14 @@ def test_an_answer_that_writes_into_its_arguments_spoils_nothing():
     assert grade(find("07.1"), lambda r: r / np.sqrt(r.var() + 1e-8)).status == "wrong"
 
 
+def test_an_expression_whose_value_goes_nowhere_is_no_stub():
+    def forgotten(p, group_size):
+        p**group_size + (1 - p) ** group_size
+
+    verdict = grade(find("07.6"), forgotten)
+    assert verdict.status == "wrong" and "return" in verdict.reason
+
+
 def test_a_mask_of_numbers_is_told_apart():
     def numbers(tokens, eos):
         ends = (tokens == eos).astype(int)
