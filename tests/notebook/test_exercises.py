@@ -137,7 +137,7 @@ def test_an_answer_that_writes_into_its_arguments_spoils_nothing():
 
 def test_an_expression_whose_value_goes_nowhere_is_no_stub():
     def forgotten(p, group_size):
-        p**group_size + (1 - p) ** group_size
+        p**group_size + (1 - p) ** group_size  # pyright: ignore[reportUnusedExpression]
 
     verdict = grade(find("07.6"), forgotten)
     assert verdict.status == "wrong" and "return" in verdict.reason

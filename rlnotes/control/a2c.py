@@ -1,0 +1,83 @@
+"""Advantage actor-critic, A2C: a critic stands in for what comes after a few steps."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rlnotes.control.collector import Collector, Steps, make_envs, make_network
+from rlnotes.control.networks import ActorCritic
+from rlnotes.estimators.divergences import entropy
+from rlnotes.estimators.returns import gae, td_target
+from rlnotes.estimators.score import normalize_advantages, score_function
+
+
+@dataclass(frozen=True)
+class A2CConfig:
+    """Settings of :func:`a2c`. The defaults reach a mean return of 475 on CartPole-v1."""
+
+    env: str = "CartPole-v1"
+    seed: int = 0
+    updates: int = 800
+    """each on one rollout"""
+    envs: int = 16
+    """environments side by side, N"""
+    steps: int = 16
+    """steps of each environment per rollout, T"""
+    gamma: float = 0.99
+    lam: float = 0.95
+    """of the advantages: 0 is the TD error, 1 the return minus V"""
+    normalize: bool = True
+    """advantages minus their mean, over their standard deviation in the rollout"""
+    learning_rate: float = 2e-3
+    value_coefficient: float = 0.5
+    """weight of the critic's loss"""
+    entropy_coefficient: float = 0.01
+    """weight of the entropy bonus; positive raises the entropy"""
+    gradient_clip: float = 0.5
+    """largest gradient norm"""
+
+
+def a2c(config: A2CConfig, network: ActorCritic | None = None) -> Iterator[dict[str, float]]:
+    """Advantage actor-critic, 002 eqs. (43) to (47). Yields metrics per update.
+
+    ``network`` is trained in place; without it a fresh one is made from ``config.seed``.
+    Metrics: ``update``, ``env_steps``, ``return_mean`` over the last 100 episodes, and those of :func:`a2c_loss`.
+    """
+    envs = make_envs(config.env, config.envs, config.seed)
+    generator = torch.Generator().manual_seed(config.seed)
+    network = network or make_network(envs, generator)
+    collector = Collector(envs, generator, config.seed)
+    optimizer = torch.optim.Adam(network.parameters(), config.learning_rate)
+    for update in range(1, config.updates + 1):
+        steps = collector.collect(network, config.steps)
+        loss, seen = a2c_loss(config, network, steps)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), config.gradient_clip)
+        optimizer.step()
+        yield dict(update=update, env_steps=collector.env_steps, return_mean=collector.return_mean, **seen)
+
+
+def a2c_loss(config: A2CConfig, network: ActorCritic, steps: Steps) -> tuple[Tensor, dict[str, float]]:
+    """Loss () of one rollout, to be minimised, and two parts of it.
+
+    ``value_loss`` is the mean squared TD error, 002 eq. (45), and ``entropy`` the policy's mean entropy in nats.
+    """
+    valid = steps.valid
+    values = network.value(steps.obs)
+    with torch.no_grad():  # what the critic is pulled towards is held constant
+        next_values = network.value(steps.next_obs)
+        targets = td_target(steps.rewards, next_values, steps.terminated, config.gamma)
+        flags = steps.terminated, steps.truncated
+        advantages = gae(steps.rewards, values, next_values, *flags, gamma=config.gamma, lam=config.lam)[valid]
+        if config.normalize:
+            advantages = normalize_advantages(advantages)
+    log_probs = network.log_probs(steps.obs[valid])
+    logp = log_probs.gather(-1, steps.actions[valid][:, None]).squeeze(-1)
+    value_loss = (targets - values)[valid].square().mean()
+    spread = entropy(log_probs).mean()
+    loss = -score_function(logp, advantages)
+    loss = loss + config.value_coefficient * value_loss - config.entropy_coefficient * spread
+    return loss, dict(value_loss=value_loss.item(), entropy=spread.item())
