@@ -166,9 +166,9 @@ def link(app: Sphinx, document: nodes.document, docname: str) -> None:
     for text in list(document.findall(nodes.Text)):
         parent: Any = text.parent
         above = parent
-        while above is not None and not isinstance(above, closed):
+        while above is not None and (not isinstance(above, closed) or _titles_a_box(above)):
             above = above.parent
-        if above is None and MENTION.search(text):
+        if above is None and MENTION.search(text) and not STATEMENT.match(text):
             parent.replace(text, list(_pieces(app, docname, text.astext())))
     entries = _papers(app)
     for reference in document.findall(nodes.reference):
@@ -177,6 +177,11 @@ def link(app: Sphinx, document: nodes.document, docname: str) -> None:
             page, anchor = entries[paper]
             reference["refuri"] = f"{app.builder.get_relative_uri(docname, page)}#{anchor}"
             reference["internal"] = True
+
+
+def _titles_a_box(node: nodes.Element) -> bool:
+    """Whether ``node`` is the title of a box, whose equations are links, but whose own name is none."""
+    return isinstance(node, nodes.title) and "statement" in node.parent.get("classes", [])
 
 
 def _papers(app: Sphinx) -> dict[str, tuple[str, str]]:
