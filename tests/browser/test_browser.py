@@ -177,7 +177,7 @@ def test_the_grpo_chapter_in_jupyterlab(browser: sync_api.Browser, lab: str, fol
     for _ in range(page.locator(".jp-Notebook .jp-Cell").count()):
         page.keyboard.press("Shift+Enter")
         page.wait_for_timeout(60)
-    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for(timeout=90_000)
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for(timeout=300_000)
     scroll_to(page, page.locator(".jp-OutputArea .rlnotes-explorer"))
     move_by_keyboard(page, ".jp-OutputArea")
     picture(page, "lab_explorer")
