@@ -13,14 +13,10 @@ from rlnotes.bounds import mdp_closed_forms as forms
 from rlnotes.bounds import token_closed_forms
 from rlnotes.bounds.result import Bound, Inequality
 from rlnotes.estimators import divergences
-from rlnotes.exact.mdp import MDP, expected_return, occupancy, optimal_policy, surrogate, transitions, values
+from rlnotes.estimators.divergences import log_probs
+from rlnotes.exact.mdp import MDP, expected_return, gains, occupancy, optimal_policy, surrogate, transitions, values
 
 # --- Scalars
-
-
-def gains(mdp: MDP, new: np.ndarray, old: np.ndarray) -> np.ndarray:
-    """G (S,): the mean old advantage of an action of the new policy."""
-    return (mdp.policy(new, "new") * values(mdp, mdp.policy(old, "old")).a).sum(-1)
 
 
 def largest_gain(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
@@ -45,12 +41,12 @@ def reward_range(mdp: MDP) -> float:
 
 def state_tv(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """TV (...,) of two policies (..., A) in each state, in [0, 1]."""
-    return divergences.tv(_log(p), _log(q))
+    return divergences.tv(log_probs(p), log_probs(q))
 
 
 def state_kl(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """KL(p, q) (...,) of two policies (..., A) in each state; infinite where q lacks an action of p."""
-    return np.maximum(divergences.kl(_log(p), _log(q)), 0.0)  # rounding can leave -1e-17
+    return np.maximum(divergences.kl(log_probs(p), log_probs(q)), 0.0)  # rounding can leave -1e-17
 
 
 def largest_tv(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
@@ -84,11 +80,6 @@ def visited(mdp: MDP, pi: np.ndarray) -> np.ndarray:
 def worst_return(mdp: MDP) -> float:
     """The least J of any policy, by policy iteration on the negative rewards."""
     return -float(mdp.start @ optimal_policy(replace(mdp, r=-mdp.r))[1].v)
-
-
-def _log(pi: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        return np.log(pi)
 
 
 # --- How far states shift

@@ -16,9 +16,8 @@ KL is in nats. Every function raises ``ValueError`` for a discount outside [0, 1
 
 import numpy as np
 
+from rlnotes.bounds.arguments import Numbers, amount, total_variation
 from rlnotes.estimators.divergences import pinsker
-
-Numbers = float | np.ndarray
 
 
 def _discount(gamma: Numbers) -> np.ndarray:
@@ -28,27 +27,13 @@ def _discount(gamma: Numbers) -> np.ndarray:
     return checked
 
 
-def _amount(name: str, values: Numbers) -> np.ndarray:
-    checked = np.asarray(values, dtype=np.float64)
-    if not (checked >= 0).all():
-        raise ValueError(f"{name} is {values}; it must be 0 or more")
-    return checked
-
-
-def _tv(name: str, values: Numbers) -> np.ndarray:
-    checked = _amount(name, values)
-    if (checked > 1 + 1e-9).any():
-        raise ValueError(f"{name} is {values}; a total variation is at most 1")
-    return np.minimum(checked, 1.0)
-
-
 # --- How far states shift: the L1 distance of the two d
 
 
 def occupancy_shift(gamma: Numbers, tv_mean: Numbers) -> np.ndarray:
     """2 gamma / (1 - gamma) times the mean TV: 000 Lemma 3.1."""
     gamma = _discount(gamma)
-    return 2 * gamma * _tv("tv_mean", tv_mean) / (1 - gamma)
+    return 2 * gamma * total_variation("tv_mean", tv_mean) / (1 - gamma)
 
 
 def coupled_occupancy_shift(gamma: Numbers, tv_max: Numbers) -> np.ndarray:
@@ -56,7 +41,7 @@ def coupled_occupancy_shift(gamma: Numbers, tv_max: Numbers) -> np.ndarray:
 
     The two policies act alike for t steps with probability (1 - D)^t. Elementary, derived for this course.
     """
-    gamma, tv = _discount(gamma), _tv("tv_max", tv_max)
+    gamma, tv = _discount(gamma), total_variation("tv_max", tv_max)
     return 2 * gamma * tv / (1 - gamma * (1 - tv))
 
 
@@ -65,7 +50,7 @@ def coupled_occupancy_shift(gamma: Numbers, tv_max: Numbers) -> np.ndarray:
 
 def shift_penalty(gamma: Numbers, gain: Numbers, shift: Numbers) -> np.ndarray:
     """``gain`` times ``shift`` / (1 - gamma): 002 section 4.3. All penalties with one gain and one shift are this."""
-    return _amount("gain", gain) * _amount("shift", shift) / (1 - _discount(gamma))
+    return amount("gain", gain) * amount("shift", shift) / (1 - _discount(gamma))
 
 
 def mean_tv(gamma: Numbers, gain: Numbers, tv_mean: Numbers) -> np.ndarray:
@@ -75,8 +60,8 @@ def mean_tv(gamma: Numbers, gain: Numbers, tv_mean: Numbers) -> np.ndarray:
 
 def max_tv(gamma: Numbers, advantage: Numbers, tv_max: Numbers) -> np.ndarray:
     """4 gamma xi D^2 / (1 - gamma)^2: TRPO, 003 section 5.3. C is at most 2 xi D, which makes the second D."""
-    tv = _tv("tv_max", tv_max)
-    return shift_penalty(gamma, 2 * _amount("advantage", advantage) * tv, occupancy_shift(gamma, tv))
+    tv = total_variation("tv_max", tv_max)
+    return shift_penalty(gamma, 2 * amount("advantage", advantage) * tv, occupancy_shift(gamma, tv))
 
 
 def max_kl(gamma: Numbers, advantage: Numbers, kl_max: Numbers) -> np.ndarray:
@@ -84,7 +69,7 @@ def max_kl(gamma: Numbers, advantage: Numbers, kl_max: Numbers) -> np.ndarray:
 
     From KL = 2 on Pinsker says nothing, and D = 1.
     """
-    return max_tv(gamma, advantage, np.minimum(pinsker(_amount("kl_max", kl_max)), 1.0))
+    return max_tv(gamma, advantage, np.minimum(pinsker(amount("kl_max", kl_max)), 1.0))
 
 
 def coupled_tv(gamma: Numbers, advantage: Numbers, tv_max: Numbers) -> np.ndarray:
@@ -92,7 +77,7 @@ def coupled_tv(gamma: Numbers, advantage: Numbers, tv_max: Numbers) -> np.ndarra
 
     Attained at every gamma and D. Elementary, derived for this course.
     """
-    gain = _amount("advantage", advantage) * np.minimum(1.0, 2 * _tv("tv_max", tv_max))
+    gain = amount("advantage", advantage) * np.minimum(1.0, 2 * total_variation("tv_max", tv_max))
     return shift_penalty(gamma, gain, coupled_occupancy_shift(gamma, tv_max))
 
 
@@ -101,14 +86,14 @@ def mean_divergence(gamma: Numbers, reward_range: Numbers, mean: Numbers) -> np.
 
     0 where rewards are all equal, though the KL be infinite. Elementary, derived for this course.
     """
-    scale, mean = _amount("reward_range", reward_range) / (1 - _discount(gamma)) ** 2, _amount("mean", mean)
+    scale, mean = amount("reward_range", reward_range) / (1 - _discount(gamma)) ** 2, amount("mean", mean)
     with np.errstate(invalid="ignore"):
         return np.where((scale == 0) | (mean == 0), 0.0, scale * mean)
 
 
 def mixture_bias(gamma: Numbers, advantage: Numbers, staleness: Numbers) -> np.ndarray:
     """2 xi S / (1 - gamma), S the mean TV of the current policy to the one at work: 000 section 5.2."""
-    return shift_penalty(gamma, advantage, 2 * _tv("staleness", staleness))
+    return shift_penalty(gamma, advantage, 2 * total_variation("staleness", staleness))
 
 
 def advantage_replacement(gamma: Numbers, error: Numbers, largest_ratio: Numbers = 1.0) -> np.ndarray:
@@ -116,4 +101,4 @@ def advantage_replacement(gamma: Numbers, error: Numbers, largest_ratio: Numbers
 
     Ratios that are not clipped have mean 1, so that M = 1 will do.
     """
-    return _amount("largest_ratio", largest_ratio) * _amount("error", error) / (1 - _discount(gamma))
+    return amount("largest_ratio", largest_ratio) * amount("error", error) / (1 - _discount(gamma))

@@ -14,9 +14,8 @@ KL is in nats. Every function raises ``ValueError`` for a horizon below 1, a neg
 
 import numpy as np
 
+from rlnotes.bounds.arguments import Numbers, amount, total_variation
 from rlnotes.estimators.divergences import bretagnolle_huber, pinsker
-
-Numbers = float | np.ndarray
 
 
 def _horizon(horizon: Numbers) -> np.ndarray:
@@ -24,20 +23,6 @@ def _horizon(horizon: Numbers) -> np.ndarray:
     if not (checked >= 1).all():
         raise ValueError(f"horizon is {horizon}; an answer has at least 1 token")
     return checked
-
-
-def _not_negative(name: str, values: Numbers) -> np.ndarray:
-    checked = np.asarray(values, dtype=np.float64)
-    if not (checked >= 0).all():
-        raise ValueError(f"{name} is {values}; it must be 0 or more")
-    return checked
-
-
-def _tv(tv_max: Numbers) -> np.ndarray:
-    checked = _not_negative("tv_max", tv_max)
-    if (checked > 1 + 1e-9).any():
-        raise ValueError(f"tv_max is {tv_max}; a total variation is at most 1")
-    return np.minimum(checked, 1.0)
 
 
 def _times(coefficient: np.ndarray, divergence: np.ndarray) -> np.ndarray:
@@ -60,12 +45,12 @@ def _beyond_linear(n: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def simulation_lemma(position: Numbers, tv_max: Numbers) -> np.ndarray:
     """(t - 1) D: a bound on the TV between contexts of position t = 1, 2, ... 001 2.5.1."""
-    return (_horizon(position) - 1) * _tv(tv_max)
+    return (_horizon(position) - 1) * total_variation("tv_max", tv_max)
 
 
 def coupling(position: Numbers, tv_max: Numbers) -> np.ndarray:
     """1 - (1 - D)^(t - 1): the same, and attained at every t. Elementary, derived for this course."""
-    return 1 - (1 - _tv(tv_max)) ** (_horizon(position) - 1)
+    return 1 - (1 - total_variation("tv_max", tv_max)) ** (_horizon(position) - 1)
 
 
 # --- 001
@@ -74,23 +59,23 @@ def coupling(position: Numbers, tv_max: Numbers) -> np.ndarray:
 def tv_chain(horizon: Numbers, tv_max: Numbers) -> np.ndarray:
     """2 T (T - 1) D_TV^2: 001 2.5.1."""
     horizon = _horizon(horizon)
-    return 2 * horizon * (horizon - 1) * _tv(tv_max) ** 2
+    return 2 * horizon * (horizon - 1) * total_variation("tv_max", tv_max) ** 2
 
 
 def kl_chain(horizon: Numbers, kl_max: Numbers) -> np.ndarray:
     """T (T - 1) D_KL: 001 2.5.1, by Pinsker from :func:`tv_chain`."""
     horizon = _horizon(horizon)
-    return _times(horizon * (horizon - 1), _not_negative("kl_max", kl_max))
+    return _times(horizon * (horizon - 1), amount("kl_max", kl_max))
 
 
 def pinsker_marginal(horizon: Numbers, kl_max: Numbers) -> np.ndarray:
     """4/3 T^1.5 D_KL: 001 2.5.4."""
-    return 4 / 3 * _horizon(horizon) ** 1.5 * _not_negative("kl_max", kl_max)
+    return 4 / 3 * _horizon(horizon) ** 1.5 * amount("kl_max", kl_max)
 
 
 def mixed(horizon: Numbers, kl_max: Numbers, kl_seq: Numbers) -> np.ndarray:
     """2 T sqrt(D_KL D_seq): 001 2.5.5. "Linear in T" only at a fixed D_seq, which can be T times D_KL."""
-    root = _times(np.sqrt(_not_negative("kl_max", kl_max)), np.sqrt(_not_negative("kl_seq", kl_seq)))
+    root = _times(np.sqrt(amount("kl_max", kl_max)), np.sqrt(amount("kl_seq", kl_seq)))
     return 2 * _horizon(horizon) * root
 
 
@@ -105,23 +90,23 @@ def minoriser(horizon: Numbers, kl_max: Numbers, kl_seq: Numbers) -> np.ndarray:
 def linear_tv_chain(horizon: Numbers, tv_max: Numbers, advantage_max: Numbers) -> np.ndarray:
     """max|A| T (T - 1) D_TV: 003 5.3, its constant and its T^2 made definite. First order in D: loose by about D."""
     horizon = _horizon(horizon)
-    return _not_negative("advantage_max", advantage_max) * horizon * (horizon - 1) * _tv(tv_max)
+    return amount("advantage_max", advantage_max) * horizon * (horizon - 1) * total_variation("tv_max", tv_max)
 
 
 def sequence_second_moment(horizon: Numbers, chi2_max: Numbers) -> np.ndarray:
     """(1 + chi2)^T: a bound on E_mu[w^2], w the ratio of whole answers. 003 section 7; the variance is smaller by 1."""
     with np.errstate(over="ignore"):
-        return np.exp(_horizon(horizon) * np.log1p(_not_negative("chi2_max", chi2_max)))
+        return np.exp(_horizon(horizon) * np.log1p(amount("chi2_max", chi2_max)))
 
 
 def quadratic(horizon: Numbers, tv_max: Numbers, reward_max: Numbers) -> np.ndarray:
     """2 xi T (T - 1) D_TV^2, xi = max|R|: 004 Theorem 3.2."""
-    return _not_negative("reward_max", reward_max) * tv_chain(horizon, tv_max)
+    return amount("reward_max", reward_max) * tv_chain(horizon, tv_max)
 
 
 def linear(tv_sum: Numbers, reward_max: Numbers) -> np.ndarray:
     """4 xi sum_t E D_TV, xi = max|R|: 004 eq. (20)."""
-    return 4 * _not_negative("reward_max", reward_max) * _not_negative("tv_sum", tv_sum)
+    return 4 * amount("reward_max", reward_max) * amount("tv_sum", tv_sum)
 
 
 def composite(horizon: Numbers, tv_max: Numbers, tv_sum: Numbers, reward_max: Numbers) -> np.ndarray:
@@ -138,17 +123,19 @@ def halved(penalty: Numbers) -> np.ndarray:
     001 2.4.3 bounds a context's gain by 2 D_TV. As probabilities move from some tokens to others, it is at most D_TV
     times the span of Q, so at most D_TV: all four penalties halve.
     """
-    return _not_negative("penalty", penalty) / 2
+    return amount("penalty", penalty) / 2
 
 
 def coupling_chain(horizon: Numbers, tv_max: Numbers) -> np.ndarray:
     """2 D sum_t (1 - (1 - D)^(t - 1)): :func:`coupling` in place of the simulation lemma, and halved."""
-    return 2 * _beyond_linear(_horizon(horizon), -_tv(tv_max))
+    return 2 * _beyond_linear(_horizon(horizon), -total_variation("tv_max", tv_max))
 
 
 def position_minimum(horizon: Numbers, tv_max: Numbers, kl_max: Numbers) -> np.ndarray:
     """2 D sum_t min(coupling, Pinsker, Bretagnolle-Huber), the last two on the KL of the contexts of position t."""
-    horizon, tv_max, kl_max = np.broadcast_arrays(_horizon(horizon), _tv(tv_max), _not_negative("kl_max", kl_max))
+    horizon, tv_max, kl_max = np.broadcast_arrays(
+        _horizon(horizon), total_variation("tv_max", tv_max), amount("kl_max", kl_max)
+    )
     before = np.arange(horizon.max(initial=0.0))
     tv, kl = tv_max[..., None], _times(before, kl_max[..., None])
     shift = np.minimum(np.minimum(coupling(before + 1, tv), pinsker(kl)), bretagnolle_huber(kl))
@@ -157,28 +144,28 @@ def position_minimum(horizon: Numbers, tv_max: Numbers, kl_max: Numbers) -> np.n
 
 def uniform_kl(horizon: Numbers, kl_max: Numbers) -> np.ndarray:
     """T D_KL: at least ``kl_seq``, and below :func:`pinsker_marginal` at every T."""
-    return _horizon(horizon) * _not_negative("kl_max", kl_max)
+    return _horizon(horizon) * amount("kl_max", kl_max)
 
 
 def pinsker_sum(horizon: Numbers, kl_seq: Numbers) -> np.ndarray:
     """sqrt(T D_seq / 2): at least ``tv_sum``; below ``kl_seq`` from T / 2 on."""
-    return np.sqrt(_horizon(horizon) * _not_negative("kl_seq", kl_seq) / 2)
+    return np.sqrt(_horizon(horizon) * amount("kl_seq", kl_seq) / 2)
 
 
 def chi2_chain(horizon: Numbers, chi2_max: Numbers) -> np.ndarray:
     """sqrt((1 + chi2)^T - 1 - T chi2) / 2: second order in the ratios. Attained at T = 2."""
-    return np.sqrt(_beyond_linear(_horizon(horizon), _not_negative("chi2_max", chi2_max))) / 2
+    return np.sqrt(_beyond_linear(_horizon(horizon), amount("chi2_max", chi2_max))) / 2
 
 
 def improvement_limit(kl_seq: Numbers) -> np.ndarray:
     """The most by which J can change: the TV of whole answers, bounded by Pinsker and by Bretagnolle-Huber."""
-    kl_seq = _not_negative("kl_seq", kl_seq)
+    kl_seq = amount("kl_seq", kl_seq)
     return np.minimum(pinsker(kl_seq), bretagnolle_huber(kl_seq))
 
 
 def surrogate_limit(kl_seq: Numbers) -> np.ndarray:
     """The most that |L| can be: :func:`improvement_limit` plus ``kl_seq``."""
-    return improvement_limit(kl_seq) + _not_negative("kl_seq", kl_seq)
+    return improvement_limit(kl_seq) + amount("kl_seq", kl_seq)
 
 
 def token_gradient_bias(horizon: Numbers, tv_max: Numbers, score_max: Numbers) -> np.ndarray:
@@ -216,7 +203,7 @@ def mixed_crossover(horizon: Numbers, kl_max: Numbers) -> np.ndarray:
 
 def mixed_least(horizon: Numbers, kl_seq: Numbers) -> np.ndarray:
     """The least that :func:`mixed` can be at this ``kl_seq``, since ``kl_max`` is at least ``kl_seq`` / T."""
-    return mixed(horizon, _not_negative("kl_seq", kl_seq) / _horizon(horizon), kl_seq)
+    return mixed(horizon, amount("kl_seq", kl_seq) / _horizon(horizon), kl_seq)
 
 
 def best_certificate(horizon: Numbers, kl_max: Numbers, kl_seq: Numbers) -> np.ndarray:

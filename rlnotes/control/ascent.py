@@ -5,12 +5,12 @@ over the times t at which action a was taken in state s. It can be computed, or 
 and the surrogate follow from it by the same two formulas, so an exact run and its sampled twin differ in nothing else.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlnotes.control.walks import walks
 from rlnotes.exact.mdp import MDP, expected_return, softmax, surrogate, values, visits
 
 
@@ -28,36 +28,17 @@ class Sample(NamedTuple):
 
 
 def sample(env: Any, pi: np.ndarray, gamma: float, episodes: int, rng: np.random.Generator) -> Sample:
-    """Play ``episodes`` of a Gymnasium environment with numbered states by ``pi`` (S, A).
-
-    All chance comes from ``rng``: actions directly, the environment by a seed. What a time limit cuts off is not
-    counted, so give the environment a long one. Raises ``ValueError`` for no episodes.
+    """What :func:`rlnotes.control.walks.walks` of ``pi`` say. What a time limit cuts off is not counted, so give the
+    environment a long one.
     """
-    if episodes < 1:
-        raise ValueError(f"episodes is {episodes}; a mean needs at least one")
-    thresholds = np.cumsum(pi, axis=1)[:, :-1].tolist()  # plain lists: one number at a time they are faster
     table, total, steps = np.zeros(pi.shape), 0.0, 0
-    env.reset(seed=int(rng.integers(2**31)))
-    for _ in range(episodes):
-        episode = _play(env, thresholds, rng)
+    for walk in walks(env, pi, episodes, rng):
         to_go = 0.0
-        for t, (state, action, reward) in reversed(list(enumerate(episode))):
-            to_go = reward + gamma * to_go
-            table[state, action] += gamma**t * to_go
-        total, steps = total + to_go, steps + len(episode)
+        for t, move in reversed(list(enumerate(walk))):
+            to_go = move.reward + gamma * to_go
+            table[move.state, move.action] += gamma**t * to_go
+        total, steps = total + to_go, steps + len(walk)
     return Sample(table / episodes, total / episodes, steps)
-
-
-def _play(env: Any, thresholds: list[list[float]], rng: np.random.Generator) -> list[tuple[int, int, float]]:
-    """One episode as (state, action, reward). An action is the number of thresholds that a uniform draw reaches."""
-    state, _ = env.reset()
-    episode, over = [], False
-    while not over:
-        action = bisect_right(thresholds[state], rng.random())
-        following, reward, terminated, truncated, _ = env.step(action)
-        episode.append((state, action, float(reward)))
-        state, over = following, terminated or truncated
-    return episode
 
 
 def logit_gradient(table: np.ndarray, pi: np.ndarray) -> np.ndarray:

@@ -4,7 +4,6 @@ All that a step needs is one :class:`Look`: the policy to step towards, g, and e
 the true one, or one that was counted on walks. An exact run and its sampled twin differ in nothing else.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from rlnotes.bounds.cpi import kakade_langford_penalty, policy_advantage, step
 from rlnotes.bounds.mdp import largest_gain
+from rlnotes.control.walks import walks
 from rlnotes.exact.mdp import MDP, expected_return, values
 
 TIE = 1e-10  # an advantage below it is rounding
@@ -80,20 +80,16 @@ def look_at(choosers: MDP, judges: MDP, pi: np.ndarray) -> Look:
     return Look(other, policy_advantage(judges, pi, other), largest_gain(judges, other, pi))
 
 
-def counted(env: Any, pi: np.ndarray, gamma: float, walks: int, rng: np.random.Generator) -> MDP:
-    """The process as ``walks`` episodes by ``pi`` (S, A) in a Gymnasium environment saw it: shares and mean rewards.
+def counted(env: Any, pi: np.ndarray, gamma: float, episodes: int, rng: np.random.Generator) -> MDP:
+    """The process as :func:`rlnotes.control.walks.walks` of ``pi`` (S, A) saw it: shares and mean rewards.
 
-    An action that was never tried stays where it is and pays nothing. All chance comes from ``rng``: actions directly,
-    the environment by a seed. Raises ``ValueError`` for no walks, and where a walk ends in a state from which another
-    goes on, for then its end would need a state of its own.
+    An action that was never tried stays where it is and pays nothing. Raises ``ValueError`` where a walk ends in a
+    state from which another goes on, for then its end would need a state of its own.
     """
-    if walks < 1:
-        raise ValueError(f"walks is {walks}; at least one is needed")
     S, A = pi.shape
     moves, paid, first, last = np.zeros((S, A, S)), np.zeros((S, A)), np.zeros(S), np.zeros(S, bool)
-    env.reset(seed=int(rng.integers(2**31)))
-    for _ in range(walks):
-        for state, action, following, reward, terminated in (walk := _walk(env, pi, rng)):
+    for walk in walks(env, pi, episodes, rng):
+        for state, action, following, reward, terminated in walk:
             moves[state, action, following] += 1
             paid[state, action] += reward
             last[following] |= terminated
@@ -102,17 +98,4 @@ def counted(env: Any, pi: np.ndarray, gamma: float, walks: int, rng: np.random.G
     if (both := last & (tries.sum(-1) > 0)).any():
         raise ValueError(f"walks end in state {both.argmax()} and go on from it; take an environment with ends")
     P = np.where(tries[..., None] > 0, moves / np.maximum(tries, 1)[..., None], np.eye(S)[:, None])
-    return MDP(P, paid / np.maximum(tries, 1), first / walks, gamma)
-
-
-def _walk(env: Any, pi: np.ndarray, rng: np.random.Generator) -> list[tuple[int, int, int, float, bool]]:
-    """One episode as (state, action, next state, reward, terminated)."""
-    thresholds = np.cumsum(pi, axis=1)[:, :-1].tolist()  # plain lists: one number at a time they are faster
-    state, _ = env.reset()
-    walk, over = [], False
-    while not over:
-        action = bisect_right(thresholds[state], rng.random())
-        following, reward, terminated, truncated, _ = env.step(action)
-        walk.append((state, action, following, float(reward), terminated))
-        state, over = following, terminated or truncated
-    return walk
+    return MDP(P, paid / np.maximum(tries, 1), first / episodes, gamma)

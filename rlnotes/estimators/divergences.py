@@ -16,6 +16,12 @@ KLEstimator = Literal["k1", "k2", "k3"]
 # --- Exact, from rows
 
 
+def log_probs(probs: np.ndarray) -> np.ndarray:
+    """The logarithms of NumPy probabilities, -inf for 0 without a warning: what the functions below take."""
+    with np.errstate(divide="ignore"):
+        return np.log(probs)
+
+
 def _where_possible(probs: Array, values: Array) -> Array:
     """``values``, with 0 where the probability is 0, so that 0 * inf never arises, in value or in gradient."""
     xp = array_namespace(probs)

@@ -117,9 +117,14 @@ def occupancy(mdp: MDP, pi: np.ndarray) -> np.ndarray:
     return (1 - mdp.gamma) * visits(mdp, pi)
 
 
+def gains(mdp: MDP, new: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """G (S,): the mean advantage under ``old`` of an action of ``new``."""
+    return (mdp.policy(new, "new") * values(mdp, mdp.policy(old, "old")).a).sum(-1)
+
+
 def performance_difference(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
     """J(new) - J(old), from the old advantages where the new policy goes (000 Lemma 2.1, 002 eq. (48))."""
-    gain = _gain(mdp, new, old)
+    gain = gains(mdp, new, old)  # first, for it checks both policies by name
     return float(visits(mdp, new) @ gain)
 
 
@@ -128,7 +133,7 @@ def surrogate(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
 
     1/(1 - gamma) times the mean over the old occupancy. At gamma = 1 ``visits`` takes the place of both.
     """
-    gain = _gain(mdp, new, old)
+    gain = gains(mdp, new, old)
     return float(visits(mdp, old) @ gain)
 
 
@@ -188,11 +193,6 @@ def ends(mdp: MDP) -> np.ndarray:
 def transitions(mdp: MDP, pi: np.ndarray) -> np.ndarray:
     """State to next state under ``pi``, (S, S)."""
     return np.einsum("sa,sat->st", mdp.policy(pi), mdp.P)
-
-
-def _gain(mdp: MDP, new: np.ndarray, old: np.ndarray) -> np.ndarray:
-    """Mean advantage under ``old`` of an action of ``new``, (S,)."""
-    return (mdp.policy(new, "new") * values(mdp, mdp.policy(old, "old")).a).sum(-1)
 
 
 def _backward(mdp: MDP, horizon: int, choose) -> np.ndarray:

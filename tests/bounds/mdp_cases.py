@@ -1,10 +1,8 @@
 """Golden and random processes for the tests of bounds on them."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,11 +14,7 @@ from rlnotes.exact.mdp import MDP
 from rlnotes.exact.mdp_families import Case
 from rlnotes.exact.random_mdps import PAIRS, any_mdp
 from tests.cases import cases
-
-GOLDEN: dict[str, Any] = {
-    item["id"]: item
-    for item in json.loads((Path(__file__).parents[1] / "golden/audit.json").read_text(encoding="utf-8"))["items"]
-}
+from tests.golden_audit import GOLDEN
 
 
 def close(expected: Any) -> Any:

@@ -1,22 +1,19 @@
 """What the tests of token bounds share: random models with their worst rewards, golden cases, one check for all."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 from rlnotes.bounds.result import Bound
 from rlnotes.exact.random_tokens import REGIMES, TokenCase, random_case
 from rlnotes.exact.token_surrogates import excess
 from rlnotes.exact.tokens import single_prompt, single_prompt_policy
 from tests.cases import cases
-
-AUDIT = json.loads((Path(__file__).parents[1] / "golden" / "audit.json").read_text("utf-8"))
-GOLDEN: dict[str, dict[str, Any]] = {item["id"]: item for item in AUDIT["items"]}
+from tests.golden_audit import GOLDEN
 
 BoundOf = Callable[..., Bound]  # of a model, the target and the behavior
 
@@ -97,3 +94,19 @@ def with_factor(bound_of: BoundOf, factor: float) -> BoundOf:
 def quantiles(tightness: np.ndarray) -> str:
     """Minimum, median, nine tenths, maximum."""
     return " ".join(f"{q:.4g}" for q in np.quantile(tightness, [0, 0.5, 0.9, 1]))
+
+
+def nothing_breaks(name: str, bound_of: BoundOf) -> None:
+    """Assert that ``bound_of`` holds on all :func:`trials`, and says something on a quarter of them."""
+    verdict = judge(bound_of, trials())
+    print(f"tightness of {name}: {quantiles(verdict.tightness)}; informative on {verdict.informative:.0%}")
+    assert verdict.violations == []
+    assert verdict.informative > 0.25
+
+
+def tight_and_no_tighter(bound_of: BoundOf, case: TokenCase, tightness: float) -> None:
+    """Assert that ``case`` uses up the share ``tightness`` of the penalty, and that a smaller constant is caught."""
+    bound = bound_of(*case)
+    assert bound.holds
+    assert bound.tightness == pytest.approx(tightness, rel=1e-3)
+    assert judge(with_factor(bound_of, 0.99 * tightness), [case]).violations == [0]

@@ -168,7 +168,7 @@ class Ring:
 
 
 def test_walks_that_cannot_be_counted_are_refused():
-    with pytest.raises(ValueError, match="walks is 0; at least one"):
+    with pytest.raises(ValueError, match="episodes is 0; a mean needs at least one"):
         cpi.counted(ENV, ANYHOW, 0.9, 0, np.random.default_rng(0))
     with pytest.raises(ValueError, match="walks end in state 0 and go on from it"):
         cpi.counted(Ring(), np.array([[1.0]]), 0.9, 2, np.random.default_rng(0))

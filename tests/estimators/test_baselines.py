@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnotes.estimators.baselines import group_mean, group_mean_batch_std, group_mean_std, leave_one_out
+from tests.estimators.arrays import both
 
 Advantage = Callable[[Any, int], Any]
 ALL: dict[str, Advantage] = {
@@ -21,7 +22,6 @@ ALL: dict[str, Advantage] = {
 }
 sample_std = partial(group_mean_std, ddof=1, eps_inside=False)
 
-both = pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
 every = pytest.mark.parametrize("advantage", ALL.values(), ids=ALL)
 
 

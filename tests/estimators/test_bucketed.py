@@ -1,15 +1,13 @@
 """DPPO's binary and top-k divergences, on NumPy arrays and torch tensors alike, held to those of full rows."""
 
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnotes.estimators.bucketed import (
@@ -22,17 +20,8 @@ from rlnotes.estimators.bucketed import (
     topk_tv_gap_bound,
 )
 from rlnotes.estimators.divergences import kl, tv
-from tests.cases import cases
-
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "audit.json").read_text(encoding="utf-8"))
-both = pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
-tried = settings(derandomize=True, deadline=None, max_examples=cases())
-
-
-def log(xp: Any, probs: Any) -> Any:
-    """Logarithms, -inf for 0 without a warning."""
-    with np.errstate(divide="ignore"):
-        return xp.asarray(np.log(np.asarray(probs, dtype=np.float64)))
+from tests.estimators.arrays import both, log, tried
+from tests.golden_audit import GOLDEN
 
 
 def by_definition(mu: Any, pi: Any, kept: list[int]) -> tuple[float, float]:
@@ -48,7 +37,7 @@ def by_definition(mu: Any, pi: Any, kept: list[int]) -> tuple[float, float]:
 
 @both
 def test_golden_divergences(xp: Any):
-    (golden,) = [item for item in GOLDEN["items"] if item["id"] == "G15"]
+    golden = GOLDEN["G15"]
     inputs, expected = golden["inputs"], golden["outputs"]
     mu, pi = log(xp, inputs["mu"]), log(xp, inputs["pi"])
     token, k = xp.asarray(inputs["a_t"]), inputs["K"]

@@ -1,15 +1,13 @@
 """Entropies, exact divergences and what they bound, on NumPy arrays and torch tensors alike."""
 
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -24,33 +22,10 @@ from rlnotes.estimators.divergences import (
     tv_bound_from_chi2,
     tv_bound_from_chi2_as_printed,
 )
-from tests.cases import cases
+from tests.estimators.arrays import array, both, gradient_of, log, log_softmax, tried
+from tests.golden_audit import GOLDEN
 
 INF = math.inf
-GOLDEN = {
-    item["id"]: item
-    for item in json.loads((Path(__file__).parents[1] / "golden" / "audit.json").read_text(encoding="utf-8"))["items"]
-}
-tried = settings(derandomize=True, deadline=None, max_examples=cases())
-both = pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
-
-
-def array(xp: Any, values: Any) -> Any:
-    return xp.asarray(values, dtype=xp.float64)
-
-
-def log(xp: Any, probs: Any) -> Any:
-    """Logarithms of ``probs``, -inf for 0 without a warning."""
-    with np.errstate(divide="ignore"):
-        return array(xp, np.log(np.asarray(probs, dtype=np.float64)))
-
-
-def log_softmax(logits: Tensor) -> Tensor:
-    return logits.log_softmax(-1)
-
-
-def gradient_of(value: Tensor, logits: Tensor) -> Tensor:
-    return torch.autograd.grad(value.sum(), logits)[0]
 
 
 def leaf(values: Any) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnotes.estimators.importance import (
@@ -24,25 +24,13 @@ from rlnotes.estimators.importance import (
     self_normalized,
 )
 from rlnotes.exact.checks import SupportError
-from tests.cases import cases
+from tests.estimators.arrays import array, both, log, tried
 
 INF, NAN = math.inf, math.nan
-both = pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
-tried = settings(derandomize=True, deadline=None, max_examples=cases())
 
 BEHAVIOR, TARGET, VALUE = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6]), np.array([1.0, -2.0, 3.0])
 LOG_RATIO = np.log(TARGET / BEHAVIOR)
 TRUE = float(TARGET @ VALUE)
-
-
-def array(xp: Any, values: Any) -> Any:
-    return xp.asarray(values, dtype=xp.float64)
-
-
-def log(xp: Any, probs: Any) -> Any:
-    """Logarithms, -inf for 0 without a warning."""
-    with np.errstate(divide="ignore"):
-        return array(xp, np.log(np.asarray(probs, dtype=np.float64)))
 
 
 def batches(n: int) -> Iterator[tuple[float, np.ndarray]]:

@@ -1,16 +1,14 @@
 """Returns and advantages along time, on NumPy arrays and torch tensors alike, held to direct sums."""
 
 import itertools
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnotes.estimators.returns import (
@@ -21,16 +19,8 @@ from rlnotes.estimators.returns import (
     td_error,
     td_target,
 )
-from tests.cases import cases
-
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "audit.json").read_text(encoding="utf-8"))
-both = pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
-tried = settings(derandomize=True, deadline=None, max_examples=cases())
-
-
-def array(xp: Any, values: Any) -> Any:
-    return xp.asarray(values, dtype=xp.float64)
-
+from tests.estimators.arrays import array, both, tried
+from tests.golden_audit import GOLDEN
 
 # --- Returns
 
@@ -70,7 +60,7 @@ def chain(gamma: float, logits: list[float], rewards: list[float], weight: Calla
 
 def test_golden_policy_gradient_of_a_chain():
     """The discount of time belongs to the gradient, 002 eq. (36); eq. (35) leaves it out."""
-    (golden,) = [item for item in GOLDEN["items"] if item["id"] == "G07"]
+    golden = GOLDEN["G07"]
     inputs, expected = golden["inputs"], golden["outputs"]
     arguments = inputs["gamma"], inputs["logits"], inputs["rew"]
     true = chain(*arguments, discounted_reward_to_go)

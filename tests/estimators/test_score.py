@@ -11,8 +11,8 @@ from torch import Tensor
 
 from rlnotes.estimators.divergences import entropy
 from rlnotes.estimators.score import normalize_advantages, score_function, softmax_score
+from tests.estimators.arrays import both
 
-both = pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
 PROBS, ADVANTAGES = [0.5, 0.25, 0.8], [1.0, -2.0, 3.0]
 
 

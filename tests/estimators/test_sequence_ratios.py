@@ -1,10 +1,8 @@
 """Importance ratios of whole responses, on NumPy arrays and torch tensors alike."""
 
 import itertools
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,19 +11,15 @@ import torch
 
 from rlnotes.estimators.importance import sequence_log_ratio, sequence_mean_log_ratio
 from rlnotes.exact.checks import SupportError
+from tests.estimators.arrays import array, both
+from tests.golden_audit import GOLDEN
 
 INF, NAN = math.inf, math.nan
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "audit.json").read_text(encoding="utf-8"))
-both = pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
-
-
-def array(xp: Any, values: Any) -> Any:
-    return xp.asarray(values, dtype=xp.float64)
 
 
 @both
 def test_sequence_ratios_of_the_golden_example(xp: Any):
-    (golden,) = [item for item in GOLDEN["items"] if item["id"] == "G08"]
+    golden = GOLDEN["G08"]
     ratios = golden["inputs"]["token_logratios"]
     behavior = array(xp, [[-1.0] * 4 + [-INF, NAN]])
     target = array(xp, [[*(-1.0 + np.array(ratios)), NAN, -3.0]])

@@ -1,20 +1,15 @@
 """Processes, sums over time written out, and the golden data, for tests of exact decision processes."""
 
-import json
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rlnotes.exact import pathologies
 from rlnotes.exact.mdp import MDP
 from rlnotes.exact.random_mdps import any_mdp, far_pair
 from tests.cases import cases
-
-GOLDEN = {
-    item["id"]: item
-    for item in json.loads((Path(__file__).parents[1] / "golden/audit.json").read_text(encoding="utf-8"))["items"]
-}
+from tests.golden_audit import GOLDEN
 
 
 def numbers(rows: Any) -> np.ndarray:
@@ -41,9 +36,8 @@ def always(*actions: int) -> np.ndarray:
 
 
 def two_rooms(gamma: float = 0.9) -> MDP:
-    """The two-state example whose first small step makes things worse and whose full step makes them better."""
-    P = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.4, 0.6], [0.1, 0.9]]])
-    return MDP(P, np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, 0.0]), gamma)
+    """The process of the two-state example."""
+    return pathologies.two_rooms(gamma).mdp
 
 
 def stay_or_leave(gamma: float) -> MDP:

@@ -1,24 +1,24 @@
 """The named token models have the probabilities, divergences and returns that are claimed for them."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from pytest import approx
 
 from rlnotes.estimators.bucketed import binary_kl, binary_tv, topk_tv, topk_tv_as_printed
+from rlnotes.estimators.token_divergences import (
+    context_chi2,
+    context_kl,
+    context_tv,
+    largest,
+    mean_by_position,
+    sequence_kl,
+)
 from rlnotes.exact import token_families as families
 from rlnotes.exact.random_tokens import TokenCase
-from rlnotes.exact.token_divergences import context_chi2, context_kl, context_tv, largest, mean_by_position, sequence_kl
 from rlnotes.exact.token_gradients import mean_gradient, reward_gradient, surrogate_gradient, token_weights
 from rlnotes.exact.token_surrogates import error, printed_surrogate, surrogate, worst_error
 from rlnotes.exact.tokens import SupportError, expected_reward, improvement, sequence_probs, token_ratios
-
-GOLDEN = {
-    item["id"]: item
-    for item in json.loads((Path(__file__).parents[1] / "golden" / "audit.json").read_text("utf-8"))["items"]
-}
+from tests.golden_audit import GOLDEN
 
 
 def single(rows: list[np.ndarray], t: int = 0, prefix: int = 0) -> float:

@@ -1,13 +1,10 @@
 import itertools
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rlnotes.exact.random_tokens import REGIMES, random_case
-from rlnotes.exact.token_divergences import (
+from rlnotes.estimators.token_divergences import (
     context_chi2,
     context_kl,
     context_tv,
@@ -17,6 +14,7 @@ from rlnotes.exact.token_divergences import (
     sequence_kl,
     sequence_tv,
 )
+from rlnotes.exact.random_tokens import REGIMES, random_case
 from rlnotes.exact.token_surrogates import (
     delta,
     error,
@@ -42,11 +40,7 @@ from rlnotes.exact.tokens import (
     variance,
 )
 from tests.cases import cases
-
-GOLDEN = {
-    item["id"]: item
-    for item in json.loads((Path(__file__).parents[1] / "golden" / "audit.json").read_text(encoding="utf-8"))["items"]
-}
+from tests.golden_audit import GOLDEN
 
 
 def exactly(wanted):

@@ -1,38 +1,34 @@
 """Divergences between two policies on a token model: at every context, at worst, on average, and of whole answers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
-from scipy.special import kl_div
 
+from rlnotes.estimators.divergences import chi2, kl, log_probs, tv
 from rlnotes.exact.tokens import Policy, TokenModel, check_policy, prefix_probs, require_support, sequence_probs
 
 Contexts = Literal["behavior", "either", "all"]
 
 
+def _by_context(divergence: Callable, model: TokenModel, p: Policy, q: Policy) -> list[np.ndarray]:
+    p, q = check_policy(model, p, "p"), check_policy(model, q, "q")
+    return [divergence(log_probs(of_p), log_probs(of_q)) for of_p, of_q in zip(p, q, strict=True)]
+
+
 def context_tv(model: TokenModel, p: Policy, q: Policy) -> list[np.ndarray]:
     """By t, the total variation (B, V**t) of the next token: half the L1 distance, in [0, 1]."""
-    p, q = check_policy(model, p, "p"), check_policy(model, q, "q")
-    return [np.abs(of_p - of_q).sum(-1) / 2 for of_p, of_q in zip(p, q, strict=True)]
+    return _by_context(tv, model, p, q)
 
 
 def context_kl(model: TokenModel, p: Policy, q: Policy) -> list[np.ndarray]:
     """By t, KL(p || q) (B, V**t) of the next token in nats; infinite where q lacks a token of p."""
-    p, q = check_policy(model, p, "p"), check_policy(model, q, "q")
-    # kl_div is p log(p/q) - p + q: the same sum, and no term is negative.
-    return [kl_div(of_p, of_q).sum(-1) for of_p, of_q in zip(p, q, strict=True)]
+    return [np.maximum(numbers, 0.0) for numbers in _by_context(kl, model, p, q)]  # rounding can leave -1e-17
 
 
 def context_chi2(model: TokenModel, p: Policy, q: Policy) -> list[np.ndarray]:
     """By t, chi2(p || q) (B, V**t) of the next token: the variance of p/q under q; infinite where q lacks p's token."""
-    p, q = check_policy(model, p, "p"), check_policy(model, q, "q")
-    gaps = [np.abs(of_p - of_q) for of_p, of_q in zip(p, q, strict=True)]
-    with np.errstate(divide="ignore"):
-        return [
-            np.divide(gap**2, of_q, out=np.zeros_like(gap), where=gap > 0).sum(-1)
-            for gap, of_q in zip(gaps, q, strict=True)
-        ]
+    return _by_context(chi2, model, p, q)
 
 
 def _reached(model: TokenModel, target: Policy, behavior: Policy, contexts: Contexts) -> list[np.ndarray]:
