@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from benchmarks import explorer_moves, learn_reverse, reasoning_gym_tasks, step_against_trl
+from benchmarks import cartpole_against_sb3, explorer_moves, learn_reverse, reasoning_gym_tasks, step_against_trl
 from benchmarks.common import HERE, THREADS, require_trl
 from benchmarks.report import write_table
 
@@ -25,6 +25,7 @@ def main() -> None:
         run(step_against_trl.NAME)
         run(reasoning_gym_tasks.NAME)
         run(explorer_moves.NAME)
+        run(cartpole_against_sb3.NAME)
     write_table()
     print("wrote benchmarks/README.md")
 

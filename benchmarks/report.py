@@ -1,6 +1,6 @@
 """The table in ``benchmarks/README.md``, written from the stored results. No number in it is typed by hand."""
 
-from benchmarks import explorer_moves, learn_reverse, reasoning_gym_tasks, step_against_trl
+from benchmarks import cartpole_against_sb3, explorer_moves, learn_reverse, reasoning_gym_tasks, step_against_trl
 from benchmarks.common import HERE, Json, read_result
 
 README = HERE / "README.md"
@@ -28,6 +28,7 @@ def tables() -> str:
         (step_against_trl.NAME, step_rows),
         (reasoning_gym_tasks.NAME, gym_rows),
         (explorer_moves.NAME, explorer_rows),
+        (cartpole_against_sb3.NAME, cartpole_rows),
     )
     for name, rows in benchmarks:
         result = read_result(name)
@@ -114,6 +115,22 @@ def explorer_rows(result: Json) -> list[str]:
         )
         for name, found in result["numbers"]["explorers"].items()
     ]
+
+
+def cartpole_rows(result: Json) -> list[str]:
+    """Per algorithm: what each contender needs, then the two ratios against each peer."""
+    goal, rows = result["goal"], []
+    for algorithm, found in result["numbers"]["algorithms"].items():
+        for name, contender in found["contenders"].items():
+            steps, wall = contender["env_steps"]["median"], contender["wall_seconds"]["median"]
+            measured = f"{contender['reached']} seeds; median {steps:,.0f} env steps, {wall:.1f} wall s"
+            rows.append(row(f"{algorithm}, {name}: to mean return {goal['mean_return']:.0f}", "", measured))
+        for name, ratio in found["ratios"].items():
+            for what in ("env_steps", "wall_per_step"):
+                aim, measured = goal[f"{what}_ratio"], ratio[what]
+                line = f"{algorithm} over SB3's with {name}, {what.replace('_', ' ')}"
+                rows.append(row(line, f"at most {aim}", f"{measured:.2f}", measured <= aim))
+    return rows
 
 
 def show_ratio(ratio: Json) -> str:
