@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+SHOWN = 8  # entries of an array in a message
 NOT_A_MASK = (
     "the places are right, but these are numbers, and x[mask] does not pick the places of the ones then. "
     "Give back True and False, for example by a comparison"
@@ -121,7 +122,8 @@ def _text(value: Any) -> str:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_text(part) for part in value) + "]"
+        parts = [_text(part) for part in value[:SHOWN]] + [f"... {len(value)} in all"] * (len(value) > SHOWN)
+        return "[" + ", ".join(parts) + "]"
     return f"{value + 0.0:.6g}" if isinstance(value, float) else str(value)  # + 0.0 turns -0.0 into 0
 
 

@@ -126,6 +126,7 @@ EXERCISES: dict[str, Exercise] = {
             (_RATIOS, np.array([1.0, 2.0, 3.0, 4.0])),
             (_RATIOS + 1000, np.array([1.0, 2.0, 3.0, 4.0])),
             (_RATIOS - 1000, np.array([1.0, 0.0, 0.0, 1.0])),
+            (np.array([1000.0, -900.0]), np.array([1.0, 0.0])),
         ),
         oracle=_normalised_by_walking,
         misconceptions={
@@ -164,6 +165,9 @@ EXERCISES: dict[str, Exercise] = {
             "these are log-ratios; the weights are exp of them": lambda x: np.nan_to_num(
                 x.sum() ** 2 / max((x**2).sum(), 1e-300)
             ),
+            "that is the limit for weights with mean 1; here divide the variance by the squared mean": (
+                lambda x: len(x) / (1 + np.exp(x).var())
+            ),
             "the sum of the weights must be squared": lambda x: np.exp(x).sum() / (np.exp(x) ** 2).sum(),
         },
         hints=(
@@ -181,6 +185,7 @@ EXERCISES: dict[str, Exercise] = {
             "this is the mean over the tokens (the ratio of GSPO, chapter 09); a product of ratios is a sum of logs": (
                 lambda q, p, m: np.where(m, p - q, 0).sum(-1) / m.sum(-1)
             ),
+            "NaN is skipped, but numbers outside the mask get in": lambda q, p, m: np.nansum(p - q, -1),
             "what stands outside the mask gets in": lambda q, p, m: (p - q).sum(-1),
             "0 times NaN is NaN: choose with np.where, do not multiply by the mask": (
                 lambda q, p, m: ((p - q) * m).sum(-1)
