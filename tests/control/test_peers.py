@@ -1,5 +1,8 @@
 """One update of Stable-Baselines3 and sb3-contrib, and ours, from the same weights and the same rollout."""
 
+# pyright: reportMissingImports=false
+# The extra `peers` brings them: where it is missing, their types are unknown and the rest is still checked.
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
