@@ -6,15 +6,12 @@ from typing import cast
 
 import numpy as np
 import pytest
-import torch
 from scipy.optimize import minimize
 
 from rlnotes.control.a2c import A2CConfig, a2c
 from rlnotes.control.a3c import A3CConfig, a3c
 from rlnotes.control.ascent import ascend, weighted_returns
-from rlnotes.control.collector import Collector, make_envs, make_network
 from rlnotes.control.reinforce import ReinforceConfig, reinforce
-from rlnotes.estimators.divergences import kl
 from rlnotes.estimators.returns import reward_to_go, td_error
 from rlnotes.exact.mdp import expected_return, policy_gradient, softmax, values
 from rlnotes.exact.trajectory_gradients import trajectories
@@ -56,26 +53,6 @@ def test_chapter_03_without_normalised_advantages_a2c_falls_as_well(seed: int):
     found = np.array([row["return_mean"] for row in a2c(config)])
     assert found.max() >= 475
     assert found[(found >= 475).argmax() :].min() < 400
-
-
-@pytest.mark.slow
-def test_chapter_03_a2c_does_not_fall_by_one_long_step():
-    """The run of a network handed in is another one; this one rises to about 400 and falls below 150."""
-    envs, generator = make_envs("CartPole-v1", 16, 5), torch.Generator().manual_seed(5)
-    network = make_network(envs, torch.Generator().manual_seed(1))
-    episodes = Collector(envs, generator, 5).collect_episodes(network)
-    obs = episodes.obs[episodes.valid]
-    found, moved = [], []
-    before = network.log_probs(obs).detach()
-    for row in a2c(A2CConfig(seed=1), network):
-        after = network.log_probs(obs).detach()
-        found.append(row["return_mean"])
-        moved.append(float(kl(before, after).mean()))
-        before = after
-    top = int(np.argmax(found))
-    assert min(found[top:]) < found[top] - 200
-    assert max(moved) < 0.01
-    assert max(moved[top:]) <= 2 * max(moved[:top])
 
 
 def learn(kind: str, seed: int) -> float:

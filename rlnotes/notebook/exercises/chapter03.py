@@ -223,7 +223,7 @@ EXERCISES: dict[str, Exercise] = {
             "c: the factor is hidden in G_0, which is discounted from the start; earlier rewards have mean 0 there": (
                 lambda: "ad"
             ),
-            "e is a only for gamma = 1": lambda: "acde",
+            "(e) is true only for gamma = 1": lambda: "acde",
             "b and e: try them on the two-step chain above, with gamma below 1": lambda: "abcde",
             "a: at gamma = 1 the factor is 1": lambda: "cd",
         },
