@@ -46,6 +46,7 @@ def test_every_cell_ran_in_order_and_none_failed(path: Path):
         assert all(output["output_type"] != "error" for output in cell["outputs"])
         assert not any("widget-view" in str(output.get("data", {}).keys()) for output in cell["outputs"])
         assert all(output.get("name") != "stderr" for output in cell["outputs"]), "a warning is stored"
+        assert "<DisplayHandle" not in json.dumps(cell["outputs"]), f"{cell['id']}: end its last line with ;"
 
 
 @each
