@@ -1,4 +1,4 @@
-"""The command line: rlnotes train | resume | sample | audit | doctor."""
+"""The command line: rlnotes train | resume | sample | compare | audit | doctor."""
 
 import sys
 from dataclasses import dataclass, field
@@ -81,6 +81,30 @@ class Sample:
 
 
 @dataclass
+class Compare:
+    """Make a table behind a chapter again: several methods, paired seeds, equal sampled tokens."""
+
+    name: tyro.conf.Positional[str]
+    """a name of rlnotes.lm.comparisons.COMPARISONS"""
+    out: Path
+    """the table, a .csv file; runs that it holds already are not made again"""
+    seeds: int = 5
+    """runs of each method"""
+    workers: int = 1
+    """runs at the same time, each on one thread"""
+
+    def __call__(self) -> int:
+        """Make the missing runs."""
+        from rlnotes.lm.compare import follow as follow_runs
+        from rlnotes.lm.comparisons import COMPARISONS
+
+        if self.name not in COMPARISONS:
+            raise ValueError(f"unknown comparison {self.name!r}; choose one of {', '.join(COMPARISONS)}")
+        follow_runs(COMPARISONS[self.name], self.out, self.seeds, self.workers)
+        return 0
+
+
+@dataclass
 class Audit:
     """Try to break every bound of the course. Exit status 1 if one that is taught breaks, or a refuted one does not."""
 
@@ -129,6 +153,7 @@ COMMANDS = (
     Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Sample, tyro.conf.subcommand("sample")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Audit, tyro.conf.subcommand("audit")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )

@@ -1,0 +1,5 @@
+"""The comparisons whose tables come with the package, by name."""
+
+from rlnotes.lm.compare import Comparison
+
+COMPARISONS: dict[str, Comparison] = {}

@@ -1,0 +1,43 @@
+"""Stored tables and what is said of them."""
+
+import numpy as np
+import pytest
+
+from rlnotes.lm.compare import describe
+from rlnotes.lm.comparisons import COMPARISONS
+from rlnotes.notebook.evidence import load_evidence, median_interval, paired_interval
+
+
+def test_a_missing_table_is_explained():
+    with pytest.raises(FileNotFoundError, match="no stored table 'nothing'"):
+        load_evidence("nothing")
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_every_comparison_has_its_table(name: str):
+    """Whole, of the settings that the package has now, with at least five paired seeds."""
+    evidence, comparison = load_evidence(name), COMPARISONS[name]
+    assert evidence.settings["comparison"] == describe(comparison)["comparison"]
+    assert list(evidence.rows) == list(comparison.methods)
+    seeds = {tuple(runs) for runs in evidence.rows.values()}
+    assert len(seeds) == 1
+    assert len(seeds.pop()) >= 5
+    for runs in evidence.rows.values():
+        for columns in runs.values():
+            assert columns["tokens"][-1] >= comparison.tokens > columns["tokens"][-2]
+            assert not np.isnan(columns["accuracy"][[0, -1]]).any()
+
+
+def test_the_median_interval_covers_its_median():
+    found = median_interval([0.1, 0.5, 0.2, 0.4, 0.3])
+    assert found.median == pytest.approx(0.3)
+    assert 0.1 <= found.low < found.median < found.high <= 0.5
+    assert median_interval([2.0, 2.0]).low == 2.0
+
+
+def test_a_paired_interval_sees_what_an_unpaired_one_does_not():
+    start = np.array([0.0, 10.0, 20.0, 30.0, 40.0])
+    gain = np.array([1.0, 1.2, 0.9, 1.1, 1.0])
+    paired = paired_interval(start + gain, start)
+    assert paired.low > 0.8
+    assert median_interval(start + gain).low < median_interval(start).high
