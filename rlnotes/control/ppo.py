@@ -13,6 +13,7 @@ from rlnotes.control.samples import Samples, make_samples
 from rlnotes.estimators.checks import same_shape
 from rlnotes.estimators.divergences import entropy, kl
 from rlnotes.objectives.gates import Clip, no_gate
+from rlnotes.objectives.values import clipped_value_loss
 
 Proximal = Literal["clip", "kl"]
 
@@ -108,21 +109,6 @@ def policy_objective(config: PPOConfig, samples: Samples, log_probs: Tensor, bet
     if config.proximal == "clip":
         return Clip(config.clip, config.clip)(ratio, samples.advantages).mean()
     return (no_gate(ratio, samples.advantages) - beta * kl(samples.old_log_probs, log_probs)).mean()
-
-
-def clipped_value_loss(values: Tensor, targets: Tensor, old_values: Tensor, limit: float | None) -> Tensor:
-    """Mean squared error (), 002 eq. (82), of ``values`` (m,); with a ``limit``, the larger of two errors.
-
-    The second error is that of V kept within ``limit`` of its old value. So a value that has gone farther than that
-    towards its target gets no gradient; one that has gone away from it does. The sources do not have this option.
-    Stable-Baselines3 takes the second error alone, which also lets go of a value that has gone away.
-    """
-    same_shape(values=values, targets=targets, old_values=old_values)
-    errors = (values - targets).square()
-    if limit is not None:
-        kept = old_values + (values - old_values).clamp(-limit, limit)
-        errors = torch.maximum(errors, (kept - targets).square())
-    return errors.mean()
 
 
 def adapted_beta(beta: float, seen: float, target: float) -> float:

@@ -12,8 +12,8 @@ from array_api_compat import array_namespace
 Array = Any  # a NumPy array or a torch tensor
 
 
-def _groups(rewards: Array, group_size: int) -> Array:
-    """``rewards`` as (N / G, G), checked."""
+def in_groups(rewards: Array, group_size: int) -> Array:
+    """``rewards`` (N,) as (N / G, G), checked."""
     xp = array_namespace(rewards)
     n = rewards.shape[0]
     if rewards.ndim != 1:
@@ -34,13 +34,19 @@ def _groups(rewards: Array, group_size: int) -> Array:
     return xp.reshape(rewards, (n // group_size, group_size))
 
 
+def no_baseline(rewards: Array, group_size: int) -> Array:
+    """The reward itself: the plain policy gradient, 002 eq. (39). Unbiased, and noisier than with a baseline."""
+    in_groups(rewards, group_size)  # for its checks
+    return rewards
+
+
 def group_mean(rewards: Array, group_size: int) -> Array:
     """Reward minus the group's mean: Dr. GRPO, 002 eq. (98).
 
     A group of equal rewards gets exact zeros, also where the mean of equal floats is not that float.
     """
     xp = array_namespace(rewards)
-    groups = _groups(rewards, group_size)
+    groups = in_groups(rewards, group_size)
     centred = groups - xp.mean(groups, axis=1, keepdims=True)
     equal = xp.min(groups, axis=1, keepdims=True) == xp.max(groups, axis=1, keepdims=True)
     return xp.reshape(xp.where(equal, xp.zeros_like(centred), centred), rewards.shape)
@@ -54,7 +60,7 @@ def group_mean_std(rewards: Array, group_size: int, ddof: int = 0, eps: float = 
     advantage smaller by sqrt((G - 1) / G).
     """
     xp = array_namespace(rewards)
-    groups = _groups(rewards, group_size)
+    groups = in_groups(rewards, group_size)
     if not (0 <= ddof < group_size and eps > 0):
         raise ValueError(f"ddof is {ddof} and eps is {eps}; ddof must be below group_size {group_size}, eps positive")
     centred = xp.reshape(group_mean(rewards, group_size), groups.shape)

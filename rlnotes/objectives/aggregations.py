@@ -20,13 +20,17 @@ class Totals:
 
     @staticmethod
     def of(mask: Tensor, max_length: int | None = None) -> "Totals":
-        """Sizes of a batch that is whole. ``max_length`` defaults to the width of ``mask``."""
-        return Totals(mask.shape[0], int(mask.sum()), max_length or mask.shape[1])
+        """Sizes of a batch that is whole. ``max_length`` defaults to the width of ``mask``.
+
+        A row without tokens is no response. An empty batch counts as one token, so that its loss is 0.
+        """
+        responses, tokens = int((mask != 0).any(-1).sum()), int(mask.sum())
+        return Totals(max(responses, 1), max(tokens, 1), max_length or mask.shape[1])
 
 
 def response_mean(mask: Tensor, totals: Totals) -> Tensor:
     """Mean over the response, then over responses (GRPO): 002 eq. (97). Short responses weigh more per token."""
-    return mask / mask.sum(-1, keepdim=True) / totals.responses
+    return mask / mask.sum(-1, keepdim=True).clamp(min=1) / totals.responses
 
 
 def constant(mask: Tensor, totals: Totals) -> Tensor:

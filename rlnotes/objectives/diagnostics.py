@@ -2,14 +2,15 @@
 
 from torch import Tensor
 
-from rlnotes.objectives.loss import Batch
+from rlnotes.objectives.batch import Batch
 
 
 def no_gradient_fraction(batch: Batch, gradient: Tensor) -> Tensor:
     """Share () of the tokens with a non-zero advantage whose entry of ``gradient`` (N, T), d loss / d logp, is 0.
 
-    Without a KL penalty these are the tokens whose gate is closed. It looks at the gradient itself, so it tells the
-    two sides of a clip apart: a ratio of 1.5 is held back when A > 0 and free when A < 0.
+    Without a KL penalty and an entropy bonus these are the tokens whose gate is closed, or that a mask drops. It looks
+    at the gradient itself, so it tells the two sides of a clip apart: a ratio of 1.5 is held back when A > 0 and free
+    when A < 0.
     """
     active = batch.mask & (batch.token_advantages != 0)
     return (active & (gradient == 0)).sum() / active.sum().clamp(min=1)

@@ -55,6 +55,52 @@ class Clip:
 
 
 @dataclass(frozen=True)
+class Cap:
+    """The ratio as a weight without a gradient of its own, kept in [low, high]: 004 eq. (23) with C = ``high``.
+
+    The gradient is clamp(r) A grad log pi: never 0, unlike that of :class:`Clip`, and never more than ``high`` A.
+    CISPO, truncated importance sampling, PG-TIS. TRL's ``epsilon_high`` is ``high`` itself; verl and slime write
+    ``high`` as 1 + epsilon. The value is clamp(r) A, where libraries that write the loss as -sg(weight) A log pi have
+    another one.
+    """
+
+    high: float
+    low: float = 0.0
+
+    def __post_init__(self):
+        if not 0 <= self.low <= self.high:
+            raise ValueError(f"low is {self.low} and high is {self.high}; 0 <= low <= high is needed")
+
+    def __call__(self, ratio: Tensor, advantages: Tensor) -> Tensor:
+        """The capped surrogate of each token."""
+        weight = (ratio.clamp(self.low, self.high) / ratio).detach()
+        return weight * ratio * advantages
+
+
+@dataclass(frozen=True)
+class Soft:
+    """(4 / tau) sigmoid(tau (r - 1)) A, with a tau for each sign of A: SAPO, 002 eqs. (117) to (119).
+
+    The gradient is that of r A times 4 s (1 - s), s the sigmoid: 1 at r = 1, and close to 0 far from it, on either
+    side and for either sign of A. At ratio 1 the value is (2 / tau) A, not A.
+    """
+
+    tau_positive: float = 1.0
+    tau_negative: float = 1.05
+
+    def __post_init__(self):
+        if not (self.tau_positive > 0 and self.tau_negative > 0):
+            raise ValueError(
+                f"tau_positive is {self.tau_positive} and tau_negative is {self.tau_negative}; both must be positive"
+            )
+
+    def __call__(self, ratio: Tensor, advantages: Tensor) -> Tensor:
+        """The soft surrogate of each token."""
+        positive, negative = (4 / tau * (tau * (ratio - 1)).sigmoid() for tau in (self.tau_positive, self.tau_negative))
+        return torch.where(advantages > 0, positive, negative) * advantages
+
+
+@dataclass(frozen=True)
 class Correction:
     """A weight for the sampler's mismatch: proximal over behaviour, without gradient, kept in [low, high].
 

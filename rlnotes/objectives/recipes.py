@@ -1,14 +1,47 @@
 """Named objectives, each one composition of the five choices. Siblings differ in the lines where they differ.
 
 ``policy_loss(GRPO, batch)`` is the loss. The sources maximise J; the loss is -J, to be minimised. In the equations
-r is the ratio of a token, A its advantage, T_i the length of response i.
+r is the ratio of a token, A its advantage, T_i the length of response i, N the number of responses, N_tok that of
+tokens, sg(...) what has no gradient. What libraries do differently stands in
+:mod:`rlnotes.objectives.recipes_in_libraries`.
+
+How hard is a token pushed down that has become e^30 times as likely as at the anchor, while A < 0? Its weight before
+A grad log pi, in a response of this one token (nothing is NaN or infinite, also far beyond e^30: see
+:mod:`rlnotes.objectives.ratios`):
+
+| recipes | weight |
+|---|---|
+| VANILLA_PG, RLOO | 1, as always |
+| PPO_CLIP, GRPO, DR_GRPO, DAPO, GSPO, PG_IS, MINIRL | e^30: nothing bounds it; ``Clip(dual=3.0)`` would make it 0 |
+| DECOUPLED_PPO | e^30 times min(pi_k / mu, 2): what is far off from mu is bounded, what is far off from pi_k is not |
+| SAPO | 0 up to rounding: the soft gate closes on both sides |
+| CISPO, MINIRL_TIS | 3, the cap |
 """
 
-from rlnotes.estimators.baselines import group_mean, group_mean_std
-from rlnotes.objectives.aggregations import constant, response_mean, token_mean
-from rlnotes.objectives.gates import Clip
+from rlnotes.estimators.baselines import group_mean, group_mean_std, leave_one_out, no_baseline
+from rlnotes.objectives.aggregations import constant, response_mean, response_sum, token_mean
+from rlnotes.objectives.gates import Cap, Clip, Correction, Soft, no_gate
 from rlnotes.objectives.loss import Choices
-from rlnotes.objectives.ratios import token
+from rlnotes.objectives.masks import ProximalMask
+from rlnotes.objectives.ratios import sequence_mean, token
+
+# grad J = 1/N sum_i R_i sum_t grad log pi                                                  002 eq. (39)
+VANILLA_PG = Choices(
+    ratio=token,
+    anchor="current",
+    gate=no_gate,
+    advantage=no_baseline,
+    aggregation=response_sum,
+)
+
+# the same with A = R - mean of the group's other rewards, a baseline: 002 eqs. (41), (42)
+RLOO = Choices(
+    ratio=token,
+    anchor="current",
+    gate=no_gate,
+    advantage=leave_one_out,
+    aggregation=response_sum,
+)
 
 # J = 1/N_tok sum_i sum_t min(r A, clip(r, 1 - eps, 1 + eps) A)                    002 eqs. (78), (79)
 PPO_CLIP = Choices(
@@ -19,7 +52,7 @@ PPO_CLIP = Choices(
     aggregation=token_mean,
 )
 
-# J = 1/G sum_i 1/T_i sum_t min(r A, clip(r, 1 - eps, 1 + eps) A), A = (R - mean) / std     002 eqs. (90) to (97)
+# J = 1/N sum_i 1/T_i sum_t min(r A, clip(r, 1 - eps, 1 + eps) A), A = (R - mean) / std     002 eqs. (90) to (97)
 GRPO = Choices(
     ratio=token,
     anchor="behavior",
@@ -28,7 +61,7 @@ GRPO = Choices(
     aggregation=response_mean,
 )
 
-# J = 1/G sum_i 1/T_max sum_t min(r A, clip(r, 1 - eps, 1 + eps) A), A = R - mean           002 eqs. (98) to (100)
+# J = 1/N sum_i 1/T_max sum_t min(r A, clip(r, 1 - eps, 1 + eps) A), A = R - mean           002 eqs. (98) to (100)
 DR_GRPO = Choices(
     ratio=token,
     anchor="behavior",
@@ -37,4 +70,98 @@ DR_GRPO = Choices(
     aggregation=constant,
 )
 
-RECIPES: dict[str, Choices] = {"ppo_clip": PPO_CLIP, "grpo": GRPO, "dr_grpo": DR_GRPO}
+# J = 1/N_tok sum_i sum_t min(r A, clip(r, 1 - low, 1 + high) A), groups with a signal      002 eqs. (101), (102)
+# and, where a task has a length limit, replace(DAPO, overlong=OverlongPenalty(limit, buffer))
+DAPO = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=Clip(0.2, 0.28),
+    advantage=group_mean_std,
+    aggregation=token_mean,
+    dynamic_sampling=True,
+)
+
+# J = 1/N sum_i min(s A, clip(s, 1 - low, 1 + high) A), s = (prod_t r)^(1/T_i)              002 eqs. (107) to (109)
+GSPO = Choices(
+    ratio=sequence_mean,
+    anchor="behavior",
+    gate=Clip(3e-4, 4e-4),
+    advantage=group_mean_std,
+    aggregation=response_mean,  # of T_i equal terms: the term itself
+)
+
+# J = 1/N sum_i 1/T_i sum_t 4/tau sigmoid(tau (r - 1)) A, tau by the sign of A              002 eqs. (114) to (119)
+SAPO = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=Soft(1.0, 1.05),
+    advantage=group_mean_std,
+    aggregation=response_mean,
+)
+
+# The family of 004 eq. (23): grad J = 1/N sum_i sum_t M min(pi / mu, C) A grad log pi, A = R - mean. 004 appendix D:
+
+# M = 1, C = infinity
+PG_IS = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=no_gate,
+    advantage=group_mean,
+    aggregation=response_sum,
+)
+
+# M = 1, C = 3: PG-TIS
+CISPO = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=Cap(3.0),
+    advantage=group_mean,
+    aggregation=response_sum,
+)
+
+# M = 0 where pi / pi_k is outside [1 - low, 1 + high] and A pushes it further; C = infinity
+MINIRL = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=no_gate,
+    advantage=group_mean,
+    aggregation=response_sum,
+    keep=ProximalMask(0.2, 0.28),
+)
+
+# the same M, C = 3
+MINIRL_TIS = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=Cap(3.0),
+    advantage=group_mean,
+    aggregation=response_sum,
+    keep=ProximalMask(0.2, 0.28),
+)
+
+# J = 1/N sum_i sum_t sg(min(pi_k / mu, 2)) min(r A, clip(r, 1 - low, 1 + high) A), r = pi / pi_k     000 section 7.2,
+# Method 2, with its weight bounded. MiniRL's gradient as long as nothing is truncated.
+DECOUPLED_PPO = Choices(
+    ratio=token,
+    anchor="proximal",
+    gate=Clip(0.2, 0.28),
+    advantage=group_mean,
+    aggregation=response_sum,
+    correction=Correction(2.0),
+)
+
+RECIPES: dict[str, Choices] = {
+    "vanilla_pg": VANILLA_PG,
+    "rloo": RLOO,
+    "ppo_clip": PPO_CLIP,
+    "grpo": GRPO,
+    "dr_grpo": DR_GRPO,
+    "dapo": DAPO,
+    "gspo": GSPO,
+    "sapo": SAPO,
+    "pg_is": PG_IS,
+    "cispo": CISPO,
+    "minirl": MINIRL,
+    "minirl_tis": MINIRL_TIS,
+    "decoupled_ppo": DECOUPLED_PPO,
+}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rlnotes.control.collector import Collector, make_envs, make_network
-from rlnotes.control.ppo import PPOConfig, adapted_beta, clipped_value_loss, look, policy_objective, ppo, ppo_loss
+from rlnotes.control.ppo import PPOConfig, adapted_beta, look, policy_objective, ppo, ppo_loss
 from rlnotes.control.samples import Samples, make_samples
 from rlnotes.objectives import PPO_CLIP, Batch, policy_loss
 
@@ -120,36 +120,10 @@ def test_without_a_target_beta_stays():
 # --- The critic's part, and the bonus
 
 
-def test_the_value_loss_is_the_mean_squared_error():
-    assert float(clipped_value_loss(vector(1, 2, 3), vector(1, 2, 3), vector(0, 0, 0), None)) == 0
-    assert float(clipped_value_loss(vector(1, 2, 3), vector(1, 4, 0), vector(0, 0, 0), None)) == pytest.approx(13 / 3)
-
-
 def test_a_column_against_a_row_is_refused_with_both_shapes():
-    """Values equal to the targets would have a loss of 1.333333 in place of 0."""
-    column = vector(1, 2, 3)[:, None]
-    assert float((column - vector(1, 2, 3)).square().mean()) == pytest.approx(1.333333, abs=1e-6)
-    with pytest.raises(ValueError, match=r"values has shape \(3, 1\) and targets has shape \(3,\)"):
-        clipped_value_loss(column, vector(1, 2, 3), vector(1, 2, 3), None)
     old = replace(samples(1), advantages=torch.zeros(40, 1, dtype=F64))
     with pytest.raises(ValueError, match=r"ratio has shape \(40,\) and advantages has shape \(40, 1\)"):
         policy_objective(PPOConfig(), old, old.old_log_probs, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("value", "loss", "slope"),
-    [
-        (1.1, 1.9**2, -2 * 1.9),  # within 0.2 of its old value: as without a limit
-        (1.5, 1.8**2, 0.0),  # farther, towards the target: the kept value 1.2 is worse, and stands still
-        (0.5, 2.5**2, -2 * 2.5),  # farther, away from the target: it is pulled back
-        (9.0, 6.0**2, 2 * 6.0),  # past the target, and worse than the kept value
-    ],
-)
-def test_a_clipped_value_is_held_only_on_its_way_to_the_target(value: float, loss: float, slope: float):
-    v = vector(value).requires_grad_()
-    found = clipped_value_loss(v, vector(3.0), vector(1.0), 0.2)
-    (gradient,) = torch.autograd.grad(found, v)
-    assert (float(found.detach()), float(gradient)) == pytest.approx((loss, slope))
 
 
 def descend_on_entropy(coefficient: float) -> Tensor:

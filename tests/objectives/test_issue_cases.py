@@ -10,19 +10,20 @@ from torch import Tensor
 
 from rlnotes.estimators.baselines import group_mean_std
 from rlnotes.estimators.divergences import KLEstimator, kl, kl_estimate
-from rlnotes.objectives import DR_GRPO, GRPO, PPO_CLIP, Batch, Choices, KLPenalty, policy_loss
+from rlnotes.lm.rollout import SamplingTransform
+from rlnotes.objectives import DR_GRPO, GRPO, PG_IS, PPO_CLIP, SAPO, Batch, Choices, KLPenalty, policy_loss
 from rlnotes.objectives.aggregations import Totals, response_mean, response_sum, token_mean
-from rlnotes.objectives.gates import Clip, Correction, no_gate
+from rlnotes.objectives.gates import Cap, Clip, Correction, no_gate
+from rlnotes.objectives.masks import not_truncated
 from rlnotes.objectives.ratios import sequence, sequence_mean
 from tests import golden
+from tests.golden.comparison import no_gradient
 
-NOT_COVERED = {
-    "temperature_missing": "about the sampler's log-probabilities, not about a loss",
-    "top_p_processed_logprobs": "about the sampler's log-probabilities, not about a loss",
-    "sapo_missing_advantage": "SAPO: another gate",
-    "cispo_epsilon_convention": "CISPO: another gate",
-}
 COVERED = {
+    "temperature_missing",
+    "top_p_processed_logprobs",
+    "sapo_missing_advantage",
+    "cispo_epsilon_convention",
     "zero_loss_first_step",
     "k3_gradient",
     "bias_corrected_kl_on_policy",
@@ -67,8 +68,8 @@ def zeros(*shape: int) -> Tensor:
     return torch.zeros(*shape, dtype=torch.float64, requires_grad=True)
 
 
-def test_every_issue_case_is_covered_or_named():
-    assert sorted([*COVERED, *NOT_COVERED]) == sorted(golden.issue_cases())
+def test_every_issue_case_is_covered():
+    assert sorted(COVERED) == sorted(golden.issue_cases())
 
 
 @pytest.mark.parametrize(("choices", "name"), [(GRPO, "per_sequence_mean"), (PPO_CLIP, "token_mean")])
@@ -119,12 +120,15 @@ def test_bias_corrected_kl_on_policy(weighted: bool):
     np.testing.assert_allclose(float(gradient), right["grad"] if weighted else wrong["grad_plain_k3"], rtol=1e-12)
 
 
-def test_truncated_in_denominator():
-    """A response that is masked out leaves the batch, and with it the count of tokens."""
+@pytest.mark.parametrize("divide_by", ["kept", "all"])
+def test_truncated_in_denominator(divide_by: Any):
+    """Dropped responses leave the count of tokens too, or do not, as ``divide_by`` says."""
     given, right = case("truncated_in_denominator")
-    mask = lengths_mask([given["total_tokens"] - given["truncated_tokens"]])
-    loss = policy_loss(PPO_CLIP, batch(zeros(*mask.shape), mask, [-given["per_token_loss"]]))
-    np.testing.assert_allclose(float(loss.detach()), right, rtol=1e-6)
+    wrong = golden.issue_cases()["truncated_in_denominator"]["wrong"]
+    mask = lengths_mask([given["total_tokens"] - given["truncated_tokens"], given["truncated_tokens"]])
+    made = batch(zeros(*mask.shape), mask, [-given["per_token_loss"]] * 2, truncated=torch.tensor([False, True]))
+    loss = policy_loss(replace(PPO_CLIP, keep=not_truncated, divide_by=divide_by), made)
+    np.testing.assert_allclose(float(loss.detach()), right if divide_by == "kept" else wrong, rtol=1e-6)
 
 
 def test_drgrpo_missing_batch_mean():
@@ -149,17 +153,21 @@ def test_seq_mask_tis_unclamped():
     np.testing.assert_allclose(weight[0], right, rtol=1e-12)
 
 
-def test_rejected_tokens_denominator():
-    """A token of weight 0 stays in the denominator."""
+@pytest.mark.parametrize("divide_by", ["all", "kept"])
+def test_rejected_tokens_denominator(divide_by: Any):
+    """A token of weight 0, or dropped by a mask, stays in the denominator unless ``divide_by`` says otherwise."""
     given, right = case("rejected_tokens_denominator")
     log_ratio = torch.tensor([given["log_ratios"]], dtype=torch.float64)
     low, high = given["band"]
     correction = Correction(high, low, "drop")
     mask = lengths_mask([5])
-    assert (correction(log_ratio, mask)[0] > 0).tolist() == right["kept"]
+    kept = correction(log_ratio, mask) > 0
+    assert kept[0].tolist() == right["kept"]
     choices = replace(PPO_CLIP, anchor="proximal", gate=no_gate, correction=correction)
     made = batch(log_ratio, mask, [given["per_token_objective"]], logp_proximal=log_ratio)
     np.testing.assert_allclose(float(policy_loss(choices, made)), -right["divide_by_all"], rtol=1e-6)
+    masked = replace(choices, correction=Correction(1e9), keep=lambda _: kept, divide_by=divide_by)
+    np.testing.assert_allclose(float(policy_loss(masked, made)), -right[f"divide_by_{divide_by}"], rtol=1e-6)
 
 
 def test_clip_fraction_definition():
@@ -167,7 +175,7 @@ def test_clip_fraction_definition():
     choices = replace(GRPO, gate=Clip(given["eps"], given["eps"]))
     for (ratio, advantage), closed in zip(given["rows"], right, strict=True):
         log_ratio = torch.tensor([[ratio]], dtype=torch.float64).log()
-        assert bool(golden.no_gradient(choices, batch(log_ratio, lengths_mask([1]), [advantage]))) is closed
+        assert bool(no_gradient(choices, batch(log_ratio, lengths_mask([1]), [advantage]))) is closed
 
 
 def test_ratio_always_one():
@@ -188,7 +196,7 @@ def test_gspo_clip_range():
     made = batch(log_ratio, mask, [given["A"]])
     for high, closed in ((0.2, False), (right["eps_high"], right["clipped"])):
         choices = Choices(ratio=sequence_mean, gate=Clip(high=high))
-        assert golden.no_gradient(choices, made) == closed
+        assert no_gradient(choices, made) == closed
 
 
 @pytest.mark.parametrize(
@@ -234,3 +242,51 @@ def test_extra_division_by_ga(aggregation: Any):
         losses.append(float(policy_loss(replace(PPO_CLIP, aggregation=aggregation), made).detach()))
     mean_of_means = golden.issue_cases()["extra_division_by_ga"]["wrong"]["mean_of_means"]
     np.testing.assert_allclose(sum(losses), right if aggregation is token_mean else mean_of_means, rtol=1e-6)
+
+
+def test_sapo_missing_advantage():
+    given, right = case("sapo_missing_advantage")
+    for row, loss in zip(given, right, strict=True):
+        log_ratio = torch.tensor([[row["r"]]], dtype=torch.float64).log()
+        assert (SAPO.gate.tau_positive if row["A"] > 0 else SAPO.gate.tau_negative) == row["tau"]  # pyright: ignore
+        made = batch(log_ratio, lengths_mask([1]), [row["A"]])
+        np.testing.assert_allclose(float(policy_loss(SAPO, made)), loss, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("offset", "name"), [(0.0, "weight_trl"), (1.0, "weight_verl")])
+def test_cispo_epsilon_convention(offset: float, name: str):
+    """A cap is the cap itself, as in TRL; others write it as an offset from 1."""
+    given, right = case("cispo_epsilon_convention")
+    log_ratio = torch.tensor([[given["ratio"]]], dtype=torch.float64).log().requires_grad_()
+    choices = replace(PG_IS, gate=Cap(given["eps_high"] + offset))
+    _, gradient = value_and_gradient(choices, batch(log_ratio, lengths_mask([1]), [1.0]))
+    np.testing.assert_allclose(float(-gradient), right[name], rtol=1e-12)
+
+
+def test_temperature_missing():
+    """A trainer that scores as the sampler drew has ratio 1; one that forgets the temperature has not."""
+    given, right = case("temperature_missing")
+    wrong = golden.issue_cases()["temperature_missing"]["wrong"]
+    logits = torch.tensor(given["logits"], dtype=torch.float64)
+    drawn = SamplingTransform(given["temperature"]).log_probs(logits)
+    np.testing.assert_allclose(drawn, right["logp"], rtol=1e-9)
+    for temperature, expected in ((given["temperature"], right), (1.0, wrong)):
+        scored = SamplingTransform(temperature).log_probs(logits)[:, None]
+        made = Batch(scored, lengths_mask([1] * 3), torch.ones(3), logp_behavior=drawn[:, None])
+        ratio = PG_IS.ratio(made.log_ratio("logp", "logp_behavior"), made.mask)[:, 0]
+        np.testing.assert_allclose(ratio, expected["ratio_vs_sampler"], rtol=1e-9)
+
+
+def test_top_p_processed_logprobs():
+    """Sampled from 0.9 of the mass, renormalised, and scored with all of it: a ratio of 0.9 at every token."""
+    given, right = case("top_p_processed_logprobs")
+    wrong = golden.issue_cases()["top_p_processed_logprobs"]["wrong"]
+    probs = [given["p_full"], given["kept_mass"] - given["p_full"], 1 - given["kept_mass"]]
+    full = torch.tensor(probs, dtype=torch.float64).log()
+    nucleus = SamplingTransform(top_p=0.85)
+    mask = lengths_mask([given["length"]])
+    drawn = nucleus.log_probs(full)[0].expand(mask.shape)
+    for transform, expected in ((nucleus, right), (SamplingTransform(), wrong)):
+        log_ratio = transform.log_probs(full)[0].expand(mask.shape) - drawn
+        np.testing.assert_allclose(PG_IS.ratio(log_ratio, mask), expected["token_ratio"], rtol=1e-9)
+        np.testing.assert_allclose(sequence(log_ratio, mask), expected["sequence_ratio"], rtol=1e-6)

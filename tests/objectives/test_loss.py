@@ -8,8 +8,26 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlnotes.objectives import DR_GRPO, GRPO, PPO_CLIP, RECIPES, Batch, Choices, KLPenalty, policy_loss
-from rlnotes.objectives.aggregations import Totals, constant, response_mean, response_sum, token_mean
+from rlnotes.objectives import (
+    CISPO,
+    DAPO,
+    DECOUPLED_PPO,
+    DR_GRPO,
+    GRPO,
+    GSPO,
+    MINIRL,
+    MINIRL_TIS,
+    PG_IS,
+    PPO_CLIP,
+    RLOO,
+    SAPO,
+    VANILLA_PG,
+    Batch,
+    Choices,
+    KLPenalty,
+    policy_loss,
+)
+from rlnotes.objectives.aggregations import constant, response_mean, response_sum, token_mean
 from rlnotes.objectives.gates import Clip
 
 
@@ -42,27 +60,24 @@ def test_what_the_aggregation_does_to_lengths_1_and_3(aggregation: Any, expected
     assert loss.item() == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("aggregation", [response_mean, token_mean, response_sum, constant])
-def test_parts_add_up_to_the_whole(aggregation: Any):
-    choices = replace(GRPO, aggregation=aggregation)
-    logp = torch.linspace(-2, -0.1, 6, dtype=torch.float64).reshape(2, 3)
-    whole = batch(logp=logp)
-    totals = Totals.of(whole.mask)
-    rows = [
-        Batch(logp[i : i + 1], whole.mask[i : i + 1], whole.advantages[i : i + 1], logp[i : i + 1] - 0.3, totals=totals)
-        for i in range(2)
-    ]
-    together = policy_loss(choices, replace(whole, logp_behavior=logp - 0.3))
-    assert sum(policy_loss(choices, row).item() for row in rows) == pytest.approx(together.item(), abs=1e-12)
-
-
-def test_siblings_differ_in_the_choices_they_should():
-    def differences(a: Choices, b: Choices) -> set[str]:
-        return {name for name in a.__dataclass_fields__ if getattr(a, name) != getattr(b, name)}
-
-    assert differences(GRPO, DR_GRPO) == {"advantage", "aggregation"}
-    assert differences(GRPO, PPO_CLIP) == {"aggregation"}
-    assert list(RECIPES.values()) == [PPO_CLIP, GRPO, DR_GRPO]
+@pytest.mark.parametrize(
+    ("one", "other", "choices"),
+    [
+        (VANILLA_PG, RLOO, {"advantage"}),
+        (PPO_CLIP, GRPO, {"aggregation"}),
+        (GRPO, DR_GRPO, {"advantage", "aggregation"}),
+        (PPO_CLIP, DAPO, {"gate", "dynamic_sampling"}),
+        (GRPO, GSPO, {"ratio", "gate"}),
+        (GRPO, SAPO, {"gate"}),
+        (PG_IS, CISPO, {"gate"}),
+        (PG_IS, MINIRL, {"keep"}),
+        (MINIRL, MINIRL_TIS, {"gate"}),
+        (CISPO, MINIRL_TIS, {"keep"}),
+        (PG_IS, DECOUPLED_PPO, {"anchor", "gate", "correction"}),
+    ],
+)
+def test_siblings_differ_in_the_choices_they_should(one: Choices, other: Choices, choices: set[str]):
+    assert {name for name in one.__dataclass_fields__ if getattr(one, name) != getattr(other, name)} == choices
 
 
 NAN, INFINITY = math.nan, math.inf
@@ -86,6 +101,8 @@ def poisoned(value: float, row: int, column: int) -> Tensor:
         (dict(logp=poisoned(NAN, 1, 2)), r"logp is nan at \[1, 2\], under the mask"),
         (dict(logp_behavior=poisoned(-INFINITY, 0, 0)), r"logp_behavior is -inf at \[0, 0\]"),
         (dict(advantages=torch.tensor([1.0, NAN])), r"advantages is nan at \[1, 0\]"),
+        (dict(entropy=torch.zeros(2)), r"entropy has shape \(2,\); logp has \(2, 3\)"),
+        (dict(entropy=poisoned(NAN, 1, 1)), r"entropy is nan at \[1, 1\]"),
         (dict(logp_behavior=batch().logp.requires_grad_()), r"pass logp_behavior\.detach\(\)"),
     ],
 )
@@ -95,20 +112,26 @@ def test_batches_that_cannot_be_right_are_refused(changes: dict[str, Any], messa
 
 
 def test_what_an_objective_lacks_is_named():
-    with pytest.raises(ValueError, match="logp_proximal is missing; this objective compares with it"):
+    with pytest.raises(ValueError, match="logp_proximal is missing; this objective needs it"):
         policy_loss(replace(GRPO, anchor="proximal"), batch())
     with pytest.raises(ValueError, match="logp_reference is missing"):
         policy_loss(replace(GRPO, kl=KLPenalty(0.1)), batch())
+    with pytest.raises(ValueError, match="entropy is missing"):
+        policy_loss(replace(GRPO, entropy=0.1), batch())
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Choices(anchor="old"), "anchor is 'old'; choose 'behavior' or 'proximal'"),  # pyright: ignore
+        (lambda: Choices(anchor="old"), "anchor is 'old'; choose 'behavior', 'proximal' or 'current'"),  # pyright: ignore
         (lambda: Clip(low=1.2), "low is 1.2"),
         (lambda: Clip(high=-0.1), "high is -0.1"),
         (lambda: Clip(0.2, 0.2, dual=1.1), "dual is 1.1; it must be greater than 1 \\+ high = 1.2"),
+        (lambda: Choices(divide_by="some"), "divide_by is 'some'; choose 'all' or 'kept'"),  # pyright: ignore
+        (lambda: Choices(entropy=-0.1), "entropy is -0.1; it must not be negative"),
         (lambda: KLPenalty(-0.1), "beta is -0.1; it must not be negative"),
+        (lambda: KLPenalty(0.1, where="advantage"), "where is 'advantage'; choose 'loss' or 'reward'"),  # pyright: ignore
+        (lambda: KLPenalty(0.1, weighted=True, where="reward"), "a reward has none: leave weighted out"),
     ],
 )
 def test_impossible_choices_are_refused(make: Any, message: str):

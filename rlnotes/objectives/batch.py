@@ -1,0 +1,109 @@
+"""What a policy loss is computed from."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rlnotes.objectives.aggregations import Totals
+
+Anchor = Literal["behavior", "proximal", "current"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a policy loss is computed from. Only ``logp`` and ``entropy`` carry a gradient.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | ``logp`` | (N, T) | log pi of the sampled tokens |
+    | ``mask`` | (N, T) bool | True on the response's own tokens |
+    | ``advantages`` | (N,) or (N, T) | A-hat |
+    | ``logp_behavior`` | (N, T) | log mu, as recorded by the sampler |
+    | ``logp_proximal`` | (N, T) | log pi_k, recomputed by the trainer before the update |
+    | ``logp_reference`` | (N, T) | log pi_ref, for a KL penalty |
+    | ``totals`` | | sizes of the whole batch if this is a part of one |
+    | ``entropy`` | (N, T) | entropy of pi where each token was drawn, for an entropy bonus |
+    | ``truncated`` | (N,) bool | True for a response that was cut off at the length limit |
+
+    Outside the mask any number may stand, NaN and infinity too: it reaches neither value nor gradient.
+    Raises ``ValueError`` for shapes that disagree, for a response without tokens, and for a number under the mask
+    that is not finite.
+    """
+
+    logp: Tensor
+    mask: Tensor
+    advantages: Tensor
+    logp_behavior: Tensor | None = None
+    logp_proximal: Tensor | None = None
+    logp_reference: Tensor | None = None
+    totals: Totals | None = None
+    entropy: Tensor | None = None
+    truncated: Tensor | None = None
+
+    def __post_init__(self):
+        shape = tuple(self.logp.shape)
+        if len(shape) != 2 or tuple(self.mask.shape) != shape:
+            raise ValueError(f"logp has shape {shape} and mask {tuple(self.mask.shape)}; both must be (N, T)")
+        if self.mask.dtype != torch.bool:
+            raise ValueError(f"mask has dtype {self.mask.dtype}; it must be bool")
+        if tuple(self.advantages.shape) not in (shape, shape[:1]):
+            raise ValueError(
+                f"advantages has shape {tuple(self.advantages.shape)}; it must be {shape[:1]}, one per response, "
+                f"or {shape}, one per token"
+            )
+        if self.truncated is not None and (
+            tuple(self.truncated.shape) != shape[:1] or self.truncated.dtype != torch.bool
+        ):
+            raise ValueError(
+                f"truncated has shape {tuple(self.truncated.shape)} and dtype {self.truncated.dtype}; "
+                f"it must be {shape[:1]}, one bool per response"
+            )
+        empty = ~self.mask.any(-1)
+        if bool(empty.any()):
+            raise ValueError(
+                f"mask is empty in row {int(empty.nonzero()[0])}: a response has at least one token; leave the row out"
+            )
+        named = dict(logp=self.logp, advantages=self.token_advantages)
+        for name in ("logp_behavior", "logp_proximal", "logp_reference", "entropy"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if tuple(value.shape) != shape:
+                raise ValueError(f"{name} has shape {tuple(value.shape)}; logp has {shape}")
+            if value.requires_grad and name != "entropy":
+                raise ValueError(f"{name} carries a gradient; only logp may: pass {name}.detach()")
+            named[name] = value
+        for name, value in named.items():
+            bad = self.mask & ~torch.isfinite(value)
+            if bool(bad.any()):
+                row, column = bad.nonzero()[0].tolist()
+                raise ValueError(
+                    f"{name} is {float(value[row, column].detach())} at [{row}, {column}], under the mask; -inf means "
+                    "that a policy gives the sampled token probability 0, NaN that the weights have diverged"
+                )
+
+    @property
+    def token_advantages(self) -> Tensor:
+        """Advantages (N, T), one per token."""
+        return self.advantages if self.advantages.dim() == 2 else self.advantages[:, None].expand_as(self.logp)
+
+    @property
+    def logp_current(self) -> Tensor:
+        """``logp`` (N, T) without its gradient: the anchor at which every ratio is 1."""
+        return self.logp.detach()
+
+    def masked(self, name: str) -> Tensor:
+        """The named (N, T) field, 0 outside the mask. Raises ``ValueError`` if the batch lacks it."""
+        value = getattr(self, name)
+        if value is None:
+            raise ValueError(f"{name} is missing; this objective needs it: pass Batch(..., {name}=...)")
+        return torch.where(self.mask, value, torch.zeros_like(value))
+
+    def log_ratio(self, numerator: str, denominator: str) -> Tensor:
+        """Difference (N, T) of two named log-probabilities, 0 outside the mask.
+
+        Both are replaced by 0 outside the mask *before* they meet, so that a NaN there reaches no gradient.
+        """
+        return self.masked(numerator) - self.masked(denominator)

@@ -1,0 +1,108 @@
+"""What libraries do differently from our recipes: what their functions returned on shared inputs (tests/golden), or,
+for settings and their defaults, what their code says.
+
+TRL f2cd577 (1.10.0.dev0), verl 1dda039, OpenRLHF 3c3be62, slime 624b824, all of summer 2026, and Stable-RL c6af1d1 of
+March 2026, the code of 004. True of all recipes: TRL, verl, slime and OpenRLHF divide by the *sample* standard
+deviation plus 1e-4, 1e-6, 1e-6 and 1e-9, where ``group_mean_std`` has the population's; their ratio is to pi_k,
+recomputed, unless they are told otherwise, where ours and Stable-RL's is to mu; verl and OpenRLHF keep log ratios
+within 20, TRL and slime do not.
+"""
+
+_NO_DUAL = "as ours without a dual clip; dual_clip makes it one"
+_MINIRL = "as its decoupled PPO: a clip around pi_k times a weight pi_k / mu, not a mask beside pi / mu"
+_OPEN = "not compared"
+
+DIFFERENCES: dict[str, dict[str, str]] = {
+    "vanilla_pg": {
+        "TRL": _OPEN,
+        "verl": "bypass mode with loss_type=reinforce, weighted by pi / mu: at ratio 1 the same gradient",
+        "OpenRLHF": _OPEN,
+        "slime": _OPEN,
+        "Stable-RL": "pg_no_mask, weighted by min(pi / mu, c): at ratio 1 the same gradient",
+    },
+    "rloo": {
+        "TRL": _OPEN,
+        "verl": "the same advantage, under its clip; a group of one gets its reward, or 0 from rloo_vectorized",
+        "OpenRLHF": "the same advantage, under its clip",
+        "slime": _OPEN,
+        "Stable-RL": _OPEN,
+    },
+    "ppo_clip": {
+        "TRL": "loss_type=bnpo, a mean over the tokens of the micro-batch",
+        "verl": "the default; the dual clip at 3 is always on",
+        "OpenRLHF": "the default; " + _NO_DUAL,
+        "slime": "calculate_per_token_loss, a sum that is divided later; eps_clip_c is the dual clip, off",
+        "Stable-RL": "loss_mode=ppo: the clip as a mask beside min(pi / mu, 3), both to mu",
+    },
+    "grpo": {
+        "TRL": "loss_type=grpo; the default is dapo; with parts of a batch a mean of means",
+        "verl": "loss_agg_mode=seq-mean-token-mean; the default is token-mean; dual clip at 3",
+        "OpenRLHF": "the mean over samples is an option; " + _NO_DUAL,
+        "slime": "the default, as a sum over responses that is divided later",
+        "Stable-RL": "loss_mode=ppo, a mask as for ppo_clip; its mean over responses was not compared",
+    },
+    "dr_grpo": {
+        "TRL": "loss_type=dr_grpo and scale_rewards=none: the same",
+        "verl": "seq-mean-token-sum-norm: the same, if loss_scale_factor is T_max and not left to the padded width",
+        "OpenRLHF": "dr_grpo is the advantage alone; the aggregation is its token mean",
+        "slime": "without std; the constant is applied outside of the loss",
+        "Stable-RL": "the same name sums over all responses: larger by their number",
+    },
+    "dapo": {
+        "TRL": "loss_type=dapo, the default, over the tokens of the whole step; eps_high is 0.2; no dynamic sampling",
+        "verl": "the dual clip is on; its filter is np.std > 0; its penalty has no floor",
+        "OpenRLHF": "its filter is 0 < mean score < 1, which is the same for rewards of 0 and 1 only",
+        "slime": "its filter is a sample standard deviation above 1e-6",
+        "Stable-RL": _OPEN,
+    },
+    "gspo": {
+        "TRL": "importance_sampling_level=sequence; needs loss_type=grpo, else long responses weigh more; eps is 0.2",
+        "verl": "ignores the aggregation asked for; no dual clip; eps is 0.2 unless set, which hardly ever closes",
+        "OpenRLHF": "the same; with a correction the ratio is to mu; eps is 0.2 unless set",
+        "slime": "the same; eps is 0.2 unless set",
+        "Stable-RL": _OPEN,
+    },
+    "sapo": {
+        "TRL": "the same, with temperatures rounded to float32",
+        "verl": "the same; ignores the aggregation asked for",
+        "OpenRLHF": _OPEN,
+        "slime": _OPEN,
+        "Stable-RL": _OPEN,
+    },
+    "pg_is": {
+        "TRL": "cispo with a large epsilon_high; token mean",
+        "verl": "bypass mode with loss_type=reinforce and a large threshold: the same gradient",
+        "OpenRLHF": _OPEN,
+        "slime": "cispo with a large eps_clip_high; mean over each response",
+        "Stable-RL": "pg_no_mask with a large clip_ratio_c",
+    },
+    "cispo": {
+        "TRL": "the cap is epsilon_high itself: at 0.28 every token on policy gets weight 0.28; token mean",
+        "verl": "the cap is 1 + clip_ratio_high, and there is a floor of 1 - clip_ratio_low: 0.8 to 1.2; token mean",
+        "OpenRLHF": _OPEN,
+        "slime": "the cap is 1 + eps_clip_high, the floor 1 - eps_clip: 0 to 5; mean over each response",
+        "Stable-RL": "pg_no_mask: the same cap of 3, to mu too; token mean",
+    },
+    "minirl": {
+        "TRL": _MINIRL,
+        "verl": _MINIRL,
+        "OpenRLHF": _MINIRL,
+        "slime": _MINIRL,
+        "Stable-RL": "ppo_recompute with a large clip_ratio_c; token mean",
+    },
+    "minirl_tis": {
+        "TRL": _MINIRL,
+        "verl": _MINIRL,
+        "OpenRLHF": _MINIRL,
+        "slime": _MINIRL,
+        "Stable-RL": "ppo_recompute: the same; token mean",
+    },
+    "decoupled_ppo": {
+        "TRL": "with vLLM the weight is the sequence's, at most 3, and 0 beyond; on by default",
+        "verl": "rollout_is=token or sequence, at most 2; off by default; dual clip at 3",
+        "OpenRLHF": "the weight is clamped to 0.5 to 5, or 0 outside (icepop); off by default",
+        "slime": "the weight is at most 2; off by default",
+        "Stable-RL": "ppo_recompute, which caps pi / mu and not pi_k / mu",
+    },
+}
+"""For each name in ``RECIPES``, by library: what differs, or how to get the same."""

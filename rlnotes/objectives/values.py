@@ -1,0 +1,21 @@
+"""What a critic is trained on: the distance of its values from their targets."""
+
+import torch
+from torch import Tensor
+
+from rlnotes.estimators.checks import same_shape
+
+
+def clipped_value_loss(values: Tensor, targets: Tensor, old_values: Tensor, limit: float | None) -> Tensor:
+    """Mean squared error (), 002 eq. (82), of ``values`` (m,); with a ``limit``, the larger of two errors.
+
+    The second error is that of V kept within ``limit`` of its old value. So a value that has gone farther than that
+    towards its target gets no gradient; one that has gone away from it does. The sources do not have this option.
+    Stable-Baselines3 takes the second error alone, which also lets go of a value that has gone away.
+    """
+    same_shape(values=values, targets=targets, old_values=old_values)
+    errors = (values - targets).square()
+    if limit is not None:
+        kept = old_values + (values - old_values).clamp(-limit, limit)
+        errors = torch.maximum(errors, (kept - targets).square())
+    return errors.mean()

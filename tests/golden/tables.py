@@ -1,0 +1,170 @@
+"""Weights for the sampler's mismatch, advantages, KL estimates, length penalties and filters: ours for each peer's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlnotes.estimators.baselines import group_mean, group_mean_batch_std, group_mean_std, leave_one_out
+from rlnotes.estimators.divergences import KLEstimator, kl_estimate
+from rlnotes.objectives.gates import Correction
+from rlnotes.objectives.ratios import sequence, sequence_mean
+from rlnotes.objectives.shaping import OverlongPenalty, informative
+from tests.golden import arrays, batch_of, group_size, inputs, mask_of, variant_of
+
+# --- Weights for the sampler's mismatch
+
+WEIGHTS: dict[str, Correction] = {
+    "verl/weights_token_tis": Correction(2.0),
+    "verl/weights_seq_tis": Correction(2.0, ratio=sequence),
+    "verl/weights_token_icepop": Correction(5.0, 0.5, "drop"),
+    "verl/weights_seq_icepop": Correction(2.0, 0.5, "drop", sequence),
+    "slime/mis_truncate_token": Correction(2.0),
+    "slime/mis_truncate_seq": Correction(2.0, ratio=sequence),
+    "slime/mis_clip_token": Correction(2.0, 0.5),
+    # slime keeps the weight and takes the token out of the mask: the product of the two is our weight
+    "slime/mis_mask_geo": Correction(1.1, 0.9, "drop", sequence_mean),
+}
+
+
+def assert_same_weights(case_id: str, correction: Correction) -> None:
+    """Fails unless our weights are the peer's under the mask."""
+    name, found = batch_of(case_id), arrays()
+    mask = mask_of(name)
+    log_ratio = torch.where(mask, inputs(name, "old_logp") - inputs(name, "rollout_logp"), 0.0)
+    expected = found[f"{case_id}/weights"] * found.get(f"{case_id}/kept_mask", 1.0)
+    np.testing.assert_allclose(correction(log_ratio, mask)[mask], expected[mask.numpy()], 1e-6, 1e-12)
+
+
+# --- Advantages
+
+Advantage = Callable[[Any, int], Any]
+
+
+def sample_std(eps: float) -> Advantage:
+    """What the libraries divide by: sample standard deviation plus ``eps``."""
+    return partial(group_mean_std, ddof=1, eps=eps, eps_inside=False)
+
+
+ADVANTAGES: dict[str, Advantage] = {
+    "verl/adv_grpo": sample_std(1e-6),
+    "verl/adv_drgrpo": group_mean,
+    "verl/adv_grpo_vectorized": sample_std(1e-6),
+    "verl/adv_rloo": leave_one_out,
+    "verl/adv_rloo_vectorized": leave_one_out,
+    "trl/adv_group": sample_std(1e-4),
+    "trl/adv_batch": partial(group_mean_batch_std, ddof=1, eps=1e-4),
+    "trl/adv_none": group_mean,
+    "openrlhf/adv_group_norm": sample_std(1e-9),
+    "openrlhf/adv_dr_grpo": group_mean,
+    "openrlhf/adv_rloo": leave_one_out,
+    "r1zero/adv_grpo": sample_std(1e-8),
+    "r1zero/adv_drgrpo": group_mean,
+    "slime/adv_grpo": sample_std(1e-6),
+    "slime/adv_grpo_nostd": group_mean,
+}
+# float32 inside: what is lost when two rewards of size 1 are subtracted
+FLOAT32_ADVANTAGES = ("verl/adv_grpo_vectorized", "slime/adv_grpo", "slime/adv_grpo_nostd")
+
+
+def assert_same_advantages(case_id: str, advantage: Advantage) -> None:
+    """Fails unless our advantages are the peer's."""
+    name = batch_of(case_id)
+    single = variant_of(case_id) in FLOAT32_ADVANTAGES
+    ours = advantage(arrays()[f"in/{name}/rewards"], group_size(name))
+    rtol, atol = (2e-6, 5e-7) if single else (1e-6, 1e-12)
+    np.testing.assert_allclose(ours, arrays()[f"{case_id}/advantage"], rtol, atol)
+
+
+# --- KL estimates
+
+
+@dataclass(frozen=True)
+class KL:
+    """Which of our estimators has the peer's value, and which its gradient where that is another one.
+
+    ``weighted``: times the ratio to the old policy, gradient included.
+    ``limit``: the peer clamps the result to [-limit, limit]. We do not, so the tokens where it does so are left out.
+    """
+
+    value: KLEstimator
+    gradient: KLEstimator | None = None
+    weighted: bool = False
+    limit: float = np.inf
+    float32: bool = False
+
+
+KLS: dict[str, KL] = {
+    "verl/kl_k1": KL("k1"),
+    "verl/kl_k2": KL("k2"),
+    "verl/kl_k3": KL("k3", limit=10),
+    "verl/kl_low_var_kl": KL("k3", limit=10),
+    # "+" means: this value, and the gradient of k2
+    "verl/kl_k1+": KL("k1", "k2"),
+    "verl/kl_k3+": KL("k3", "k2", limit=10),
+    "openrlhf/kl_k1": KL("k1", limit=10, float32=True),
+    "openrlhf/kl_k2": KL("k2", limit=10, float32=True),
+    "openrlhf/kl_k3": KL("k3", limit=10, float32=True),
+    "slime/kl_k1": KL("k1", float32=True),
+    "slime/kl_k2": KL("k2", float32=True),
+    "slime/kl_k3": KL("k3", float32=True),
+    "slime/kl_low_var_kl": KL("k3", limit=10, float32=True),
+    "slime/kl_k1_unbiased": KL("k1", weighted=True, float32=True),
+    "slime/kl_k2_unbiased": KL("k2", weighted=True, float32=True),
+    "slime/kl_k3_unbiased": KL("k3", weighted=True, float32=True),
+    "slime/kl_low_var_kl_unbiased": KL("k3", weighted=True, limit=10, float32=True),
+}
+
+
+def assert_same_kl(case_id: str, kl: KL, sign: int = 1) -> None:
+    """Fails unless our estimates and their gradient are the peer's, under the mask and inside its limit."""
+    name, found = batch_of(case_id), arrays()
+    logp = inputs(name, "logp").requires_grad_()
+    log_ratio = sign * (logp - inputs(name, "ref_logp"))
+    ratio = (logp - inputs(name, "old_logp")).exp() if kl.weighted else torch.ones_like(logp)
+    value = kl_estimate(log_ratio, kl.value) * ratio
+    (gradient,) = torch.autograd.grad((kl_estimate(log_ratio, kl.gradient or kl.value) * ratio).sum(), logp)
+    value, ratio = value.detach(), ratio.detach()
+    mask, inside = mask_of(name), value.abs() < kl.limit
+    # where the peer clamps, its value is the limit: nothing else is left out
+    assert set(np.abs(found[f"{case_id}/kl"])[(mask & ~inside).numpy()].tolist()) <= {kl.limit}
+    # float32 inside: log-probabilities of size 4 are known to 2.4e-7, and a ratio multiplies what is not known
+    rtol, atol = (2e-6, 5e-7 * ratio) if kl.float32 else (1e-6, 1e-12 * ratio)
+    for ours, key in ((value, "kl"), (gradient, "grad")):
+        expected = torch.from_numpy(found[f"{case_id}/{key}"]).double()
+        excess = (ours - expected).abs() - rtol * expected.abs() - atol
+        worst = float(excess[mask & inside].max())
+        assert worst <= 0, f"{key} of {case_id} is off by {worst} more than allowed"
+
+
+# --- DAPO's parts outside the loss
+
+PENALTIES: dict[str, OverlongPenalty] = {
+    "trl/overlong": OverlongPenalty(20, 4),
+    "openrlhf/overlong": OverlongPenalty(20, 4),
+    "verl/overlong": OverlongPenalty(20, 4, floor=False),
+}
+
+
+def assert_same_penalties(case_id: str, penalty: OverlongPenalty) -> None:
+    """Fails unless our penalties are the peer's."""
+    np.testing.assert_array_equal(penalty(inputs("overlong", "lengths")), arrays()[f"{case_id}/penalty"])
+
+
+Filter = Callable[[Any, int], Any]
+
+FILTERS: dict[str, Filter] = {
+    "slime/dynamic_filter": partial(informative, threshold=1e-6),
+    "verl/dynamic_filter": informative,
+    "openrlhf/dynamic_filter": partial(informative, rule="mean"),
+}
+
+
+def assert_same_groups(case_id: str, keep: Filter) -> None:
+    """Fails unless we keep the groups that the peer keeps."""
+    rewards = arrays()["in/dynfilter/group_rewards"]
+    ours = keep(rewards.reshape(-1), rewards.shape[1]).reshape(rewards.shape)
+    np.testing.assert_array_equal(ours, arrays()[f"{case_id}/keep"][:, None].repeat(rewards.shape[1], 1))
