@@ -13,6 +13,7 @@ from typing import Any
 
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.optim import Optimizer
 
 KEEP = 2  # the newest, and the one before in case a disk fails
 _NAME = re.compile(r"step_(\d{8})")
@@ -64,6 +65,24 @@ def part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
     if not found:
         raise ValueError(f"the checkpoint lacks its part {name!r}; a run cannot go on from it exactly")
     return found
+
+
+def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
+    """The moments of an optimiser, named ``optimizer.INDEX.NAME`` by the number of their parameter."""
+    return {
+        f"optimizer.{index}.{name}": value
+        for index, moments in optimizer.state_dict()["state"].items()
+        for name, value in moments.items()
+    }
+
+
+def load_optimizer(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put the moments of :func:`optimizer_tensors` into an optimiser of the same parameters."""
+    moments: dict[int, dict[str, Tensor]] = {}
+    for key, value in part(tensors, "optimizer").items():
+        index, name = key.split(".")
+        moments.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict(dict(state=moments, param_groups=optimizer.state_dict()["param_groups"]))
 
 
 def _all(folder: Path) -> list[Path]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Metrics = dict[str, float]  # what a step reports
+RolloutWeights = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class TrainConfig:
     """Settings of a run: a supervised warm start where no weights are shipped, then RL."""
 
     task: str = "reverse"
-    """reverse, sort, add, countdown, or reasoning-gym/NAME"""
+    """reverse, short-reverse, sort, add, ramble, countdown, or reasoning-gym/NAME"""
     size: int | None = None
     """size of the task's problems; the task's own default if not given"""
     preset: str = "tiny"
@@ -64,6 +65,10 @@ class TrainConfig:
     """passes over each rollout"""
     minibatches: int = 1
     """updates per pass, each on whole groups"""
+    micro_batches: int = 1
+    """parts in which the gradient of an update is added up: the same gradient with less memory"""
+    most_rounds: int = 8
+    """rollouts that a step may sample to fill its batch, for an objective with dynamic sampling"""
     learning_rate: float = 1e-3
     """of AdamW, after warm-up"""
     warmup_updates: int = 10
@@ -72,6 +77,14 @@ class TrainConfig:
     """largest gradient norm"""
     temperature: float = 1.0
     """of sampling; log-probabilities are those of the tempered distribution, in sampler and trainer alike"""
+    top_k: int | None = None
+    """sample from the k likeliest tokens only; pi, which is trained, keeps them all, so this makes a mismatch"""
+    top_p: float | None = None
+    """sample from the smallest set of tokens with this probability only; a mismatch, too"""
+    rollout_weights: RolloutWeights = "float32"
+    """bfloat16: sample with weights rounded to it, to make a mismatch on purpose"""
+    logit_noise: float = 0.0
+    """standard deviation of noise on every logit that is sampled from, fresh for each token: a mismatch on purpose"""
     warm_start: Literal["shipped", "train", "none"] = "shipped"
     """shipped: use the package's weights if it has them, else train; train: always train; none: random weights"""
     warm_target: float = 0.35
@@ -92,7 +105,7 @@ class TrainConfig:
     """CPU threads; more than one rarely pays for a tiny model"""
 
     def __post_init__(self):
-        for name in ("prompts", "epochs", "minibatches", "warm_batch", "threads"):
+        for name in ("prompts", "epochs", "minibatches", "micro_batches", "most_rounds", "warm_batch", "threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
         for name in ("steps", "warmup_updates", "warm_limit"):
@@ -106,6 +119,11 @@ class TrainConfig:
         if self.prompts % self.minibatches:
             raise ValueError(
                 f"minibatches {self.minibatches} does not divide prompts {self.prompts}: groups stay whole"
+            )
+        if self.micro_batches > self.prompts // self.minibatches:
+            raise ValueError(
+                f"micro_batches is {self.micro_batches}, and an update has {self.prompts // self.minibatches} groups, "
+                "which stay whole; take fewer micro_batches"
             )
         if self.preset not in PRESETS:
             raise ValueError(f"unknown preset {self.preset!r}; choose one of {', '.join(PRESETS)}")

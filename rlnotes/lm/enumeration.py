@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rlnotes.lm.model import Transformer
-from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
+from rlnotes.lm.rollout import Rollout, response_mask
 from rlnotes.lm.sampler import score
 from rlnotes.lm.tasks import Split, Task
 
@@ -35,15 +35,7 @@ def every_response(task: Task, prompts: Tensor) -> Rollout:
     rows = torch.cartesian_prod(*[torch.arange(size)] * task.max_response_length).view(-1, task.max_response_length)
     mask = response_mask(rows, eos)
     responses = rows[((rows == eos) | mask).all(-1)].repeat(len(prompts), 1).to(prompts.device)
-    return Rollout(
-        prompts=prompts,
-        group=torch.arange(len(prompts), device=prompts.device).repeat_interleave(count),
-        tokens=responses,
-        mask=response_mask(responses, eos),
-        logp_behavior=torch.zeros(responses.shape, device=prompts.device),
-        version=torch.zeros_like(responses),
-        transform=SamplingTransform(),
-    )
+    return Rollout.of_responses(prompts, responses, eos)
 
 
 def response_logp(model: Transformer, rollout: Rollout) -> Tensor:

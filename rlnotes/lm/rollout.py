@@ -1,9 +1,12 @@
 """What the sampler hands to everything after it: one record, made once, passed whole."""
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 
 import torch
 from torch import Tensor
+
+from rlnotes.lm.behavior import Behavior
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Rollout:
     | ``logp_behavior`` | (N, T) | log mu of each token, as sampled; 0 outside the mask |
     | ``version`` | (N, T) | number of optimiser updates behind the weights that sampled each token |
     | ``transform`` | | the sampling transform, part of mu |
+    | ``behavior`` | | what else made mu differ from the policy that was given to the sampler |
     | ``prompt_mask`` | (B, P) bool | False on left pads; None if there are none |
     | ``topk_ids``, ``topk_logp`` | (N, T, K) | mu's K likeliest tokens, if asked for |
     | ``experts`` | (N, T, L) | expert that each layer routed each token to, for mixture models |
@@ -85,6 +89,7 @@ class Rollout:
     logp_behavior: Tensor
     version: Tensor
     transform: SamplingTransform
+    behavior: Behavior = field(default_factory=Behavior)
     prompt_mask: Tensor | None = None
     topk_ids: Tensor | None = None
     topk_logp: Tensor | None = None
@@ -119,9 +124,40 @@ class Rollout:
         rows = (prompt_rows[:, None] * g + torch.arange(g, device=prompt_rows.device)).reshape(-1)
         per_prompt = {"prompts", "prompt_mask"}
         chosen = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in (own.name for own in fields(self)):
+            value = getattr(self, name)
             if isinstance(value, Tensor):
-                chosen[field.name] = value[prompt_rows] if field.name in per_prompt else value[rows]
+                chosen[name] = value[prompt_rows] if name in per_prompt else value[rows]
         chosen["group"] = torch.arange(len(prompt_rows), device=rows.device).repeat_interleave(g)
         return replace(self, **chosen)
+
+    @staticmethod
+    def of_responses(prompts: Tensor, responses: Tensor, eos: int) -> "Rollout":
+        """Given ``responses`` (B * G, T), the G of a prompt of ``prompts`` (B, P) together, that no policy sampled.
+
+        ``logp_behavior`` and ``version`` are 0.
+        """
+        group = torch.arange(len(prompts), device=prompts.device)
+        return Rollout(
+            prompts=prompts,
+            group=group.repeat_interleave(len(responses) // len(prompts)),
+            tokens=responses,
+            mask=response_mask(responses, eos),
+            logp_behavior=torch.zeros(responses.shape, device=prompts.device),
+            version=torch.zeros_like(responses),
+            transform=SamplingTransform(),
+        )
+
+    @staticmethod
+    def joined(parts: Sequence["Rollout"]) -> "Rollout":
+        """Rollouts of one sampler, one below the other, with groups of one size. Raises ``ValueError`` for others."""
+        kinds = {(part.group_size, part.transform, part.behavior) for part in parts}
+        if len(kinds) != 1:
+            raise ValueError(f"only rollouts of one sampler and one group size can be joined; these are {kinds}")
+        together = {}
+        for name in (own.name for own in fields(Rollout)):
+            values = [getattr(part, name) for part in parts]
+            if isinstance(values[0], Tensor):
+                together[name] = torch.cat(values)
+        prompts = torch.arange(len(together["prompts"]), device=together["prompts"].device)
+        return replace(parts[0], **together | dict(group=prompts.repeat_interleave(parts[0].group_size)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.model import KVCache, Prefix, Transformer, positions
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
 
@@ -31,8 +32,9 @@ def prefill(model: Transformer, prompts: Tensor, prompt_mask: Tensor | None) -> 
 class Sampler:
     """Draws G responses of up to ``max_length`` tokens for each prompt.
 
-    ``top_logp`` asks for the K likeliest tokens of mu at every position. ``dtype`` is bfloat16 or float32;
-    log-probabilities are float32 in both. The same seed on the same device gives the same tokens.
+    mu is the model's policy behind ``behavior`` and ``transform``, in that order. ``top_logp`` asks for the K likeliest
+    tokens of mu at every position. ``dtype`` is bfloat16 or float32; log-probabilities are float32 in both. The same
+    seed on the same device gives the same tokens.
     """
 
     max_length: int
@@ -40,6 +42,7 @@ class Sampler:
     transform: SamplingTransform = field(default_factory=SamplingTransform)
     top_logp: int = 0
     dtype: torch.dtype = torch.float32
+    behavior: Behavior = field(default_factory=Behavior)
 
     def __post_init__(self):
         if self.max_length < 1:
@@ -63,6 +66,7 @@ class Sampler:
         """
         b, p = prompts.shape
         model.check_length(p + self.max_length)
+        model = self.behavior.rollout_model(model)
         n, device = b * group_size, prompts.device
         with autocast(device, self.dtype):
             prefix, state = prefill(model, prompts, prompt_mask)
@@ -76,7 +80,8 @@ class Sampler:
             drawn, logps, top = [], [], []
             done = torch.zeros(n, dtype=torch.bool, device=device)
             for t in range(self.max_length):
-                log_probs = self.transform.log_probs(model.head(state[:, 0]).float())
+                logits = self.behavior.logits(model.head(state[:, 0]).float(), generator)
+                log_probs = self.transform.log_probs(logits)
                 # Gumbel-max: argmax of log p + Gumbel noise is a draw from p, and needs no synchronisation
                 noise = torch.empty_like(log_probs).exponential_(generator=generator)
                 token = (log_probs - noise.log_()).argmax(-1, keepdim=True)
@@ -109,6 +114,7 @@ class Sampler:
             logp_behavior=logp,
             version=torch.full_like(tokens, version),
             transform=self.transform,
+            behavior=self.behavior,
             prompt_mask=prompt_mask,
             topk_ids=self._padded([ids[:, None] for _, ids in top], self.eos) if top else None,
             topk_logp=self._padded([values[:, None] for values, _ in top], 0.0) if top else None,
@@ -149,6 +155,15 @@ def taken(log_probs: Tensor, tokens: Tensor) -> Tensor:
     return log_probs.gather(-1, tokens[..., None])[..., 0]
 
 
-def score(model: Transformer, rollout: Rollout, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Log-probability (N, T) that ``model`` gives each sampled token, transform included, with gradients."""
-    return taken(rollout.transform.log_probs(response_logits(model, rollout, dtype)), rollout.tokens)
+def score(
+    model: Transformer,
+    rollout: Rollout,
+    dtype: torch.dtype = torch.float32,
+    transform: SamplingTransform | None = None,
+) -> Tensor:
+    """Log-probability (N, T) that ``model`` gives each sampled token, with gradients.
+
+    The distribution is that of ``transform``; by default the one that the tokens were drawn with.
+    """
+    transform = transform or rollout.transform
+    return taken(transform.log_probs(response_logits(model, rollout, dtype)), rollout.tokens)

@@ -1,10 +1,17 @@
 """Tasks by name."""
 
 from rlnotes.lm.countdown import Countdown
+from rlnotes.lm.ramble import Ramble
 from rlnotes.lm.reasoning_gym_task import ReasoningGym
-from rlnotes.lm.tasks import Add, Reverse, Sort, Task
+from rlnotes.lm.tasks import Add, Reverse, ShortReverse, Sort, Task
 
-SIZED: dict[str, type[Reverse] | type[Sort] | type[Add]] = {"reverse": Reverse, "sort": Sort, "add": Add}
+SIZED: dict[str, type[Reverse] | type[Add]] = {
+    "reverse": Reverse,
+    "sort": Sort,
+    "add": Add,
+    "short-reverse": ShortReverse,
+    "ramble": Ramble,
+}
 TASK_NAMES = (*SIZED, "countdown", "reasoning-gym/NAME")
 
 

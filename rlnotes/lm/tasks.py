@@ -56,7 +56,7 @@ CHARACTERS = Vocabulary("\n 0123456789+-*=abcdefgh")
 
 @dataclass(frozen=True)
 class Examples:
-    """Prompts (B, P) and one right answer to each (B, T), EOS to the end."""
+    """Prompts (B, P) and one right answer to each (B, T), EOS to the end. A warm start imitates the answers."""
 
     prompts: Tensor
     answers: Tensor

@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +12,36 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rlnotes.estimators.divergences import entropy
-from rlnotes.lm.checkpoint import latest_checkpoint, load_checkpoint, part, save_checkpoint
+from rlnotes.lm.behavior import Behavior
+from rlnotes.lm.checkpoint import (
+    latest_checkpoint,
+    load_checkpoint,
+    load_optimizer,
+    optimizer_tensors,
+    part,
+    save_checkpoint,
+)
+from rlnotes.lm.collection import Sampled, collect, sample_rounds
 from rlnotes.lm.config import Metrics, TrainConfig, preset_config
+from rlnotes.lm.gradient import add_gradient
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.model import Transformer
-from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
-from rlnotes.lm.sampler import Sampler, response_logits, score, taken
+from rlnotes.lm.rollout import Rollout, SamplingTransform
+from rlnotes.lm.sampler import Sampler, response_logits, score
 from rlnotes.lm.shipped import has_weights, load_weights
 from rlnotes.lm.task_registry import make_task
 from rlnotes.lm.tasks import Split, Task
-from rlnotes.objectives import RECIPES, Batch, Choices, policy_loss
-from rlnotes.objectives.aggregations import Totals
-from rlnotes.objectives.diagnostics import no_gradient_fraction
+from rlnotes.objectives import RECIPES, Choices
 
 
 class Trainer:
     """Trains a tiny transformer on a token task. ``for metrics in Trainer(config).run(): ...``
 
     ``task`` and ``choices`` replace what ``config`` names, for a task or an objective of your own.
+
+    pi, the policy that learns, is the model's distribution at ``config.temperature``. mu, which samples, is the same
+    unless the config makes it differ: by top-k or top-p, by rounded weights, by noise. Its log-probabilities are
+    recorded as sampled, and the metrics ``mismatch`` and ``ratio_deviation`` say how far apart the two are.
 
     Every random number comes from two generators made from ``config.seed``: ``data_generator`` draws prompts, and
     ``generator`` draws tokens. An interrupt (Ctrl-C, or the stop button) takes effect between steps, so the trainer
@@ -43,6 +55,11 @@ class Trainer:
             )
         torch.set_num_threads(config.threads)
         self.choices = choices or RECIPES[config.recipe]
+        if self.choices.divide_by == "kept" and config.micro_batches > 1:
+            raise ValueError(
+                f"micro_batches is {config.micro_batches}, and this objective divides by what it keeps (divide_by), "
+                "which a part of an update cannot know; set micro_batches=1"
+            )
         self.task = task or make_task(config.task, config.size)
         self.config = replace(config, recipe="custom") if choices is not None else config
         self.device = torch.device(config.device)
@@ -54,11 +71,13 @@ class Trainer:
         self.model = Transformer(sizes, torch.Generator().manual_seed(config.seed + 2)).to(self.device)
         self.reference: Transformer | None = None
         self.optimizer = self._make_optimizer(config.warm_learning_rate, (0.9, 0.98))
+        self.transform = SamplingTransform(config.temperature)  # pi's own
         self.sampler = Sampler(
             self.task.max_response_length,
             self.task.vocabulary.eos,
-            SamplingTransform(config.temperature),
+            SamplingTransform(config.temperature, config.top_k, config.top_p),
             dtype=self.dtype,
+            behavior=Behavior(config.rollout_weights, config.logit_noise),
         )
         self.warm_updates = 0
         self.updates = 0  # RL updates: the version of the weights
@@ -96,15 +115,7 @@ class Trainer:
         config = self.config
         examples = self.task.sample(config.warm_batch, self.data_generator)
         prompts, answers = examples.prompts.to(self.device), examples.answers.to(self.device)
-        rollout = Rollout(
-            prompts=prompts,
-            group=torch.arange(len(prompts), device=self.device),
-            tokens=answers,
-            mask=response_mask(answers, self.task.vocabulary.eos),
-            logp_behavior=torch.zeros(answers.shape, device=self.device),
-            version=torch.zeros_like(answers),
-            transform=SamplingTransform(),
-        )
+        rollout = Rollout.of_responses(prompts, answers, self.task.vocabulary.eos)
         logits = response_logits(self.model, rollout, self.dtype)
         loss = F.cross_entropy(logits[rollout.mask], answers[rollout.mask])
         loss.backward()
@@ -122,91 +133,67 @@ class Trainer:
 
         | metric | meaning |
         |---|---|
-        | ``reward`` | mean reward of the rollout, before the updates |
+        | ``reward`` | mean reward of all that was sampled, by the task alone, before the updates |
         | ``loss``, ``gradient_norm`` | of the last update; the loss of centred advantages is near 0 and means little |
-        | ``entropy`` | of the next token, in nats; mean over the tokens of the first update's groups that teach |
-        | ``ratio_deviation`` | largest abs(pi / mu - 1) on the first update: 0 up to rounding, or something is wrong |
+        | ``entropy`` | of pi's next token, in nats; mean over the tokens of the first update's groups that teach |
+        | ``mismatch`` | mean abs(pi - mu) of those tokens' probabilities, before the first update |
+        | ``ratio_deviation`` | largest abs(pi / mu - 1) among them: 0 up to rounding, unless mu differs on purpose |
         | ``no_gradient`` | share of tokens with an advantage that got no gradient (a closed gate), over all updates |
-        | ``wasted_groups`` | share of groups whose rewards are all equal, so that they teach nothing |
+        | ``wasted_groups`` | share of the sampled groups whose rewards are all equal, so that they teach nothing |
         | ``length``, ``truncated`` | mean response length; share that hit the limit |
-        | ``tokens``, ``seconds`` | response tokens sampled so far; wall time of this step |
+        | ``length_wrong`` | mean length of the responses with reward 0; left out where there are none |
+        | ``rounds`` | rollouts sampled for this step: 1, or more with dynamic sampling |
+        | ``tokens``, ``seconds`` | response tokens sampled so far, unused ones too; wall time of this step |
         """
         started = time.perf_counter()
         config = self.config
-        prompts = self.task.sample(config.prompts, self.data_generator).prompts.to(self.device)
-        rollout = self.sampler.sample(self.model, prompts, config.group_size, self.generator, version=self.updates)
-        rewards = self.task.score(rollout)
-        advantages = self.choices.advantage(rewards, config.group_size)
-        with torch.no_grad():
-            proximal = score(self.model, rollout, self.dtype) if self.choices.needs_proximal else None
-            reference = score(self.reference, rollout, self.dtype) if self.reference is not None else None
-        metrics: Metrics = dict(phase=1, step=self.step + 1, reward=rewards.mean().item())
+        sampled = sample_rounds(self._draw, self.task, self.choices, config.most_rounds)
+        collected = collect(sampled, config.prompts, self.choices, self._scorer(self.model), self._reference_scorer())
+        metrics: Metrics = dict(phase=1, step=self.step + 1) | self._seen(sampled)
         silent = []
         for epoch in range(config.epochs):
             for i, rows in enumerate(self._minibatches(epoch)):
-                first = epoch == 0 and i == 0
-                loss, extra = self._backward(rollout, rows, advantages, proximal, reference, first)
-                metrics |= extra
-                silent.append(metrics.pop("no_gradient"))
-                metrics |= dict(loss=loss, gradient_norm=self._update(config.learning_rate, self.updates))
+                look = epoch == 0 and i == 0
+                metrics |= add_gradient(
+                    collected, rows, self.choices, self._log_probs, self.sampler.eos, config.micro_batches, look
+                )
+                silent.append(metrics["no_gradient"])
+                metrics["gradient_norm"] = self._update(config.learning_rate, self.updates)
                 self.updates += 1
         self.step += 1
-        self.tokens += int(rollout.mask.sum())
-        groups = rewards.view(config.prompts, -1)
+        self.tokens += int(sampled.rollout.mask.sum())
         metrics |= dict(
-            no_gradient=sum(silent) / len(silent),
-            wasted_groups=(groups == groups[:, :1]).all(-1).float().mean().item(),
-            length=rollout.mask.sum(-1).float().mean().item(),
-            truncated=rollout.truncated(self.task.vocabulary.eos).float().mean().item(),
-            tokens=self.tokens,
-            seconds=time.perf_counter() - started,
+            no_gradient=sum(silent) / len(silent), tokens=self.tokens, seconds=time.perf_counter() - started
         )
         return metrics
 
-    def _backward(
-        self,
-        rollout: Rollout,
-        rows: Tensor,
-        advantages: Tensor,
-        proximal: Tensor | None,
-        reference: Tensor | None,
-        first: bool,
-    ) -> tuple[float, Metrics]:
-        """Gradient of the loss on the groups of prompts ``rows``; returns the loss and what was seen on the way.
+    def _draw(self) -> Rollout:
+        """Fresh prompts, and mu's responses to them."""
+        prompts = self.task.sample(self.config.prompts, self.data_generator).prompts.to(self.device)
+        return self.sampler.sample(self.model, prompts, self.config.group_size, self.generator, version=self.updates)
 
-        Groups whose advantages are all 0 have no gradient and are left out: the loss keeps the sizes of the whole
-        minibatch, so this is exact. A KL penalty has a gradient there too, and keeps them in.
-        """
-        g = rollout.group_size
-        mask = rollout.mask.unflatten(0, (-1, g))[rows]
-        totals = Totals(len(rows) * g, int(mask.sum()), self.task.max_response_length)
-        if self.choices.kl is None:
-            teaches = (advantages.view(-1, g)[rows] != 0).any(-1)
-            teaches[0] |= not bool(teaches.any())  # one group stays: its gradient is 0, and the metrics need it
-            rows = rows[teaches]
-        used = rollout.groups(rows)
-        member = (rows[:, None] * g + torch.arange(g, device=rows.device)).reshape(-1)
-        log_probs = used.transform.log_probs(response_logits(self.model, used, self.dtype))
-        batch = Batch(
-            logp=taken(log_probs, used.tokens),
-            mask=used.mask,
-            advantages=advantages[member],
-            logp_behavior=used.logp_behavior,
-            logp_proximal=None if proximal is None else proximal[member],
-            logp_reference=None if reference is None else reference[member],
-            totals=totals,
+    def _seen(self, sampled: Sampled) -> Metrics:
+        """Metrics of what was sampled, groups that are not trained on included."""
+        lengths, wrong = sampled.rollout.mask.sum(-1).float(), sampled.rewards == 0
+        metrics: Metrics = dict(
+            reward=sampled.rewards.mean().item(),
+            wasted_groups=(~sampled.informative).float().mean().item(),
+            length=lengths.mean().item(),
+            truncated=sampled.rollout.truncated(self.sampler.eos).float().mean().item(),
+            rounds=sampled.rounds,
         )
-        loss = policy_loss(self.choices, batch)
-        batch.logp.retain_grad()
-        loss.backward()
-        assert batch.logp.grad is not None
-        seen: Metrics = dict(no_gradient=no_gradient_fraction(batch, batch.logp.grad).item())
-        if first:
-            with torch.no_grad():
-                seen["entropy"] = entropy(log_probs)[used.mask].mean().item()
-                log_ratio = batch.log_ratio("logp", "logp_behavior")
-                seen["ratio_deviation"] = torch.expm1(log_ratio).abs().max().item()
-        return loss.item(), seen
+        return metrics | (dict(length_wrong=lengths[wrong].mean().item()) if bool(wrong.any()) else {})
+
+    def _log_probs(self, rollout: Rollout) -> Tensor:
+        """pi's log-probabilities (N, T, V), with gradients."""
+        return self.transform.log_probs(response_logits(self.model, rollout, self.dtype))
+
+    def _scorer(self, model: Transformer) -> Callable[[Rollout], Tensor]:
+        """Log-probability (N, T) of sampled tokens as pi would give it with the weights of ``model``."""
+        return partial(score, model, dtype=self.dtype, transform=self.transform)
+
+    def _reference_scorer(self) -> Callable[[Rollout], Tensor] | None:
+        return None if self.reference is None else self._scorer(self.reference)
 
     def _minibatches(self, epoch: int) -> list[Tensor]:
         """Prompt rows of each update: all in order on the first pass, shuffled on later ones."""
@@ -254,13 +241,14 @@ class Trainer:
         seed: int = 0,
         transform: SamplingTransform | None = None,
     ) -> Rollout:
-        """Responses to fresh prompts, drawn from generators of their own, so that training is not disturbed.
+        """pi's responses to fresh prompts, drawn from generators of their own, so that training is not disturbed.
 
-        ``transform`` replaces the one that the run trains with; ``SamplingTransform(temperature=0)`` is greedy.
+        ``transform`` replaces pi's own; ``SamplingTransform(temperature=0)`` is greedy. What makes mu differ from pi in
+        training is off.
         """
         drawn = self.task.sample(prompts, torch.Generator().manual_seed(seed), split).prompts.to(self.device)
         generator = torch.Generator(self.device).manual_seed(seed)
-        sampler = self.sampler if transform is None else replace(self.sampler, transform=transform)
+        sampler = replace(self.sampler, transform=transform or self.transform, behavior=Behavior())
         return sampler.sample(self.model, drawn, group_size, generator, version=self.updates)
 
     def evaluate(
@@ -280,8 +268,7 @@ class Trainer:
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         if self.reference is not None:
             tensors |= {f"reference.{name}": value for name, value in self.reference.state_dict().items()}
-        for index, moments in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{name}": value for name, value in moments.items()}
+        tensors |= optimizer_tensors(self.optimizer)
         tensors["rng.data"] = self.data_generator.get_state()
         tensors["rng.sample"] = self.generator.get_state()
         state: dict[str, Any] = dict(config=asdict(self.config))
@@ -314,17 +301,9 @@ class Trainer:
             trainer.reference = None
         if trainer.reference is not None:
             trainer.reference.load_state_dict(part(tensors, "reference"))
-        trainer._load_optimizer(tensors)
+        if (trainer.updates if trainer.warm else trainer.warm_updates) > 0:  # a fresh optimiser has no moments yet
+            load_optimizer(trainer.optimizer, tensors)
         rng = part(tensors, "rng")
         trainer.data_generator.set_state(rng["data"].cpu())
         trainer.generator.set_state(rng["sample"].cpu())
         return trainer
-
-    def _load_optimizer(self, tensors: dict[str, Tensor]) -> None:
-        if (self.updates if self.warm else self.warm_updates) == 0:
-            return  # a fresh optimiser has no moments yet
-        moments: dict[int, dict[str, Tensor]] = {}
-        for key, value in part(tensors, "optimizer").items():
-            index, name = key.split(".")
-            moments.setdefault(int(index), {})[name] = value
-        self.optimizer.load_state_dict(dict(state=moments, param_groups=self.optimizer.state_dict()["param_groups"]))

@@ -7,7 +7,7 @@ import torch
 from rlnotes.lm.config import preset_config
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
-from rlnotes.lm.sampler import Sampler, score
+from rlnotes.lm.sampler import Sampler, response_logits, score
 
 
 def logits(*values: float) -> torch.Tensor:
@@ -66,6 +66,55 @@ def test_recorded_log_probabilities_are_those_of_the_trainer(model, transform):
     recomputed = score(model, rollout)
     assert ((recomputed - rollout.logp_behavior).exp() - 1)[rollout.mask].abs().max() < 1e-5
     assert (rollout.logp_behavior[~rollout.mask] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [SamplingTransform(0.6), SamplingTransform(top_k=3), SamplingTransform(top_p=0.8), SamplingTransform(1.5, 5, 0.7)],
+    ids=str,
+)
+def test_samples_follow_every_transform_and_the_record_says_how_likely_they_were(model, transform):
+    """Every token that comes is in the support, its frequency is its recorded probability, and these sum to one."""
+    n = 20_000
+    rollout = Sampler(1, eos=0, transform=transform).sample(model, prompts(1), n, torch.Generator().manual_seed(1))
+    tokens, recorded = rollout.tokens[:, 0], rollout.logp_behavior[:, 0].exp()
+    seen = tokens.unique()
+    probabilities = torch.stack([recorded[tokens == token][0] for token in seen])
+    assert probabilities.sum().item() == pytest.approx(1, abs=2e-3)  # a token too rare to come is missing
+    expected = (transform.log_probs(model(prompts(1))[:, -1]).exp()[0] * n).detach()
+    assert (expected[seen] > 0).all()
+    counts, likely = torch.bincount(tokens, minlength=24).float(), expected > 5
+    chi2 = ((counts - expected) ** 2 / expected)[likely].sum().item()
+    freedom = int(likely.sum()) - 1
+    assert chi2 < freedom + 4 * math.sqrt(2 * freedom) + 6
+
+
+@pytest.mark.parametrize("transform", [SamplingTransform(top_k=3), SamplingTransform(top_p=0.8)], ids=str)
+def test_cutting_off_tokens_is_a_mismatch_of_exactly_the_mass_that_is_left(model, transform):
+    """pi keeps every token: pi / mu is the mass of the support, at most 1, the same for all of its tokens."""
+    rollout = Sampler(9, eos=0, transform=transform).sample(model, prompts(), 8, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        ratio = (score(model, rollout, transform=SamplingTransform()) - rollout.logp_behavior).exp()
+        log_probs = response_logits(model, rollout).log_softmax(-1)
+    support = transform.log_probs(log_probs) > -math.inf
+    mass = (log_probs.exp() * support).sum(-1)
+    assert torch.allclose(ratio[rollout.mask], mass[rollout.mask], atol=1e-5)
+    assert 0.3 < ratio[rollout.mask].min() < 0.99
+
+
+def test_a_weight_cannot_bring_back_what_was_cut_off(model):
+    """With top-k the mean of pi / mu is the mass of the support and not 1; with a temperature alone it is 1."""
+    n = 100_000
+    with torch.no_grad():
+        logp = model(prompts(1))[0, -1].log_softmax(-1)
+    means = {}
+    for transform in (SamplingTransform(0.8), SamplingTransform(top_k=3)):
+        rollout = Sampler(1, eos=0, transform=transform).sample(model, prompts(1), n, torch.Generator().manual_seed(0))
+        weights = (logp[rollout.tokens[:, 0]] - rollout.logp_behavior[:, 0]).exp()
+        means[transform.changes_support] = weights.mean().item(), 4 * weights.std().item() / math.sqrt(n) + 1e-4
+    mass = logp.exp().topk(3).values.sum().item()
+    assert means[False][0] == pytest.approx(1, abs=means[False][1])
+    assert means[True][0] == pytest.approx(mass, abs=means[True][1]) and mass < 0.95
 
 
 def test_samples_follow_the_recorded_distribution(model):

@@ -15,6 +15,7 @@ from rlnotes.estimators.baselines import group_mean_std
 from rlnotes.lm.checkpoint import KEEP, latest_checkpoint, load_checkpoint, part, save_checkpoint
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.record import read_metrics, recorded
+from rlnotes.lm.sampler import score
 from rlnotes.lm.tasks import Reverse
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import GRPO, KLPenalty
@@ -47,6 +48,28 @@ def test_first_update_has_ratio_one_and_a_loss_near_zero_with_a_gradient():
 def test_sampler_and_trainer_use_one_temperature(temperature):
     (row,) = Trainer(replace(SMALL, temperature=temperature, epochs=1, minibatches=1)).run(1)
     assert row["ratio_deviation"] < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("setting", "same"), [(dict(temperature=0.6), True), (dict(top_k=3), False), (dict(top_p=0.9), False)], ids=str
+)
+def test_the_metrics_say_whether_sampler_and_trainer_agree(setting, same):
+    """A temperature belongs to both. Top-k and top-p belong to mu only: pi / mu is then the mass that was left."""
+    trainer = Trainer(replace(SMALL, **setting, epochs=1, minibatches=1))
+    (row,) = trainer.run(1)
+    assert (row["ratio_deviation"] < 1e-5) == (row["mismatch"] < 1e-6) == same
+    assert row["ratio_deviation"] < 1  # pi is never above mu where mu samples
+    if not same:
+        rollout = trainer._draw()
+        with torch.no_grad():
+            left = score(trainer.model, rollout, transform=trainer.transform) - rollout.logp_behavior
+        assert left[rollout.mask].max() < 1e-5 and left[rollout.mask].min() < -1e-3
+
+
+def test_tokens_that_fall_out_of_the_top_k_do_not_stop_a_run():
+    """Scored with the sampler's own cut, such a token would have probability 0 after the first update."""
+    for row in Trainer(replace(SMALL, top_k=2, epochs=4, learning_rate=1e-2, warmup_updates=1)).run():
+        assert row["gradient_norm"] < 1e3
 
 
 def test_a_run_repeats_itself():

@@ -1,0 +1,88 @@
+"""The first half of an RL step: sample, score, compare. What comes out does not change during the updates on it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rlnotes.lm.rollout import Rollout
+from rlnotes.lm.tasks import Task
+from rlnotes.objectives import Choices, penalised_rewards
+from rlnotes.objectives.shaping import informative
+
+Scorer = Callable[[Rollout], Tensor]  # log-probability (N, T) of each sampled token, by one frozen policy
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Everything that was sampled for a step, rounds of dynamic sampling included, and its ``rewards`` (N,)."""
+
+    rollout: Rollout
+    rewards: Tensor
+    rounds: int
+
+    @property
+    def informative(self) -> Tensor:
+        """(B,) bool, by prompt: the task's own rewards differ within the group."""
+        return informative(self.rewards, self.rollout.group_size).view(-1, self.rollout.group_size)[:, 0]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What the updates of a step learn from: whole groups, and what was computed before the first update.
+
+    ``advantages`` (N,) come from shaped rewards. ``proximal`` is log pi_k and ``reference`` log pi_ref of the tokens,
+    (N, T); None where the objective does not need them.
+    """
+
+    rollout: Rollout
+    advantages: Tensor
+    proximal: Tensor | None = None
+    reference: Tensor | None = None
+
+
+def sample_rounds(draw: Callable[[], Rollout], task: Task, choices: Choices, most_rounds: int) -> Sampled:
+    """One rollout of B prompts from ``draw``. With dynamic sampling more of them, up to ``most_rounds``, until B groups
+    hold rewards that differ: 002 section 5.4.2.
+    """
+    rollout = draw()
+    sampled = Sampled(rollout, task.score(rollout), rounds=1)
+    prompts = len(rollout.prompts)
+    while choices.dynamic_sampling and sampled.rounds < most_rounds and int(sampled.informative.sum()) < prompts:
+        more = draw()
+        sampled = Sampled(
+            Rollout.joined([sampled.rollout, more]), torch.cat([sampled.rewards, task.score(more)]), sampled.rounds + 1
+        )
+    return sampled
+
+
+def kept_groups(sampled: Sampled, prompts: int) -> Tensor:
+    """(B,) rows of the ``prompts`` groups to train on: the first informative ones. Where the rounds brought too few of
+    them, the first others fill up, so that an update has its size; they teach nothing, as without dynamic sampling.
+    """
+    useful = sampled.informative
+    first = torch.argsort((~useful).int(), stable=True)[:prompts]
+    return first.sort().values
+
+
+def collect(sampled: Sampled, prompts: int, choices: Choices, proximal: Scorer, reference: Scorer | None) -> Collection:
+    """Choose the groups, shape their rewards, compare them with each other.
+
+    Shaping comes before the advantage: ``choices.overlong`` adds a penalty for length, a KL penalty with
+    ``where="reward"`` takes off its estimate, from pi_k, the policy that is about to be updated.
+    """
+    rollout, rewards = sampled.rollout, sampled.rewards
+    if sampled.rounds > 1:
+        rows = kept_groups(sampled, prompts)
+        rollout, rewards = rollout.groups(rows), rewards.view(-1, rollout.group_size)[rows].flatten()
+    in_reward = choices.kl is not None and choices.kl.where == "reward"
+    with torch.no_grad():
+        logp = proximal(rollout) if choices.needs_proximal or in_reward else None
+        logp_reference = reference(rollout) if reference is not None else None
+    if choices.overlong is not None:
+        rewards = rewards + choices.overlong(rollout.mask.sum(-1))
+    if choices.kl is not None and in_reward:
+        assert logp is not None and logp_reference is not None  # the trainer has a reference where there is a penalty
+        rewards = penalised_rewards(choices.kl, rewards, logp - logp_reference, rollout.mask)
+    return Collection(rollout, choices.advantage(rewards, rollout.group_size), logp, logp_reference)
