@@ -18,7 +18,10 @@ from rlnotes.lm.progress import bar
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import Choices
 
-METRICS = ("reward", "accuracy", "length", "entropy", "gradient_norm", "no_gradient", "wasted_groups", "truncated")
+METRICS = (
+    *("reward", "accuracy", "length", "length_wrong", "entropy", "gradient_norm", "no_gradient", "wasted_groups"),
+    *("truncated", "mismatch", "rounds"),
+)
 COLUMNS = ("method", "seed", "step", "tokens", *METRICS)
 
 

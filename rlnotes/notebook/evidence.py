@@ -59,15 +59,16 @@ def load_evidence(name: str) -> Evidence:
     if not table.is_file():
         there = sorted(path.name[:-4] for path in folder.iterdir() if path.name.endswith(".csv"))
         raise FileNotFoundError(f"no stored table {name!r}; there are: {', '.join(there) or 'none'}")
+    settings = json.loads(folder.joinpath(f"{name}.json").read_text(encoding="utf-8"))
     lines = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
     rows: dict[str, dict[int, dict[str, np.ndarray]]] = {}
-    for method in dict.fromkeys(line["method"] for line in lines):
+    for method in settings["comparison"]["methods"]:  # in this order, not in that of their ends
         rows[method] = {}
         for seed in sorted({int(line["seed"]) for line in lines if line["method"] == method}):
             own = [line for line in lines if line["method"] == method and int(line["seed"]) == seed]
             columns = [key for key in own[0] if key not in ("method", "seed")]
             rows[method][seed] = {key: np.array([float(line[key] or "nan") for line in own]) for key in columns}
-    return Evidence(name, rows, json.loads(folder.joinpath(f"{name}.json").read_text(encoding="utf-8")))
+    return Evidence(name, rows, settings)
 
 
 def median_interval(values: Sequence[float] | np.ndarray) -> Interval:
