@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -9,7 +10,7 @@ from torch import Tensor
 from rlnotes.control.collector import Collector, make_envs, make_network
 from rlnotes.control.fisher import natural_step
 from rlnotes.control.networks import ActorCritic
-from rlnotes.control.samples import make_samples
+from rlnotes.control.samples import Samples, make_samples
 from rlnotes.estimators.divergences import entropy, kl
 
 
@@ -44,6 +45,16 @@ class TRPOConfig:
     """transitions per step of the critic"""
 
 
+def surrogate(policy: ActorCritic, samples: Samples) -> Tensor:
+    """The mean () over samples of ratio times advantage, with gradient: 002 eq. (69)."""
+    return (samples.log_ratio(policy.log_probs(samples.obs)).exp() * samples.advantages).mean()
+
+
+def mean_kl(policy: ActorCritic, samples: Samples) -> Tensor:
+    """KL(old, policy) (), mean over the sampled states and exact in the actions, with gradient: 002 eq. (70)."""
+    return kl(samples.old_log_probs, policy.log_probs(samples.obs)).mean()
+
+
 def trpo(config: TRPOConfig, network: ActorCritic | None = None) -> Iterator[dict[str, float]]:
     """TRPO, 002 section 4.6.4. Yields metrics per update.
 
@@ -61,17 +72,11 @@ def trpo(config: TRPOConfig, network: ActorCritic | None = None) -> Iterator[dic
         steps = collector.collect(network, config.steps)
         samples = make_samples(network, steps, config.gamma, config.lam, config.normalize)
 
-        def surrogate(policy: ActorCritic = network, old=samples) -> Tensor:  # 002 eq. (69)
-            return (old.log_ratio(policy.log_probs(old.obs)).exp() * old.advantages).mean()
-
-        def mean_kl(policy: ActorCritic = network, old=samples) -> Tensor:  # 002 eq. (70)
-            return kl(old.old_log_probs, policy.log_probs(old.obs)).mean()
-
         policy_parameters = list(network.policy_net.parameters())
         report = natural_step(
             policy_parameters,
-            surrogate,
-            mean_kl,
+            partial(surrogate, network, samples),
+            partial(mean_kl, network, samples),
             config.delta,
             damping=config.damping,
             iterations=config.cg_iterations,

@@ -12,7 +12,8 @@ from rlnotes.bounds.mdp import average_kl
 from rlnotes.control.collector import Collector, make_envs, make_network
 from rlnotes.control.fisher import StepReport, natural_step
 from rlnotes.control.samples import make_samples
-from rlnotes.control.trpo import TRPOConfig, trpo
+from rlnotes.control.trpo import TRPOConfig, mean_kl, trpo
+from rlnotes.control.trpo import surrogate as sample_surrogate
 from rlnotes.estimators.divergences import kl
 from rlnotes.exact.mdp import MDP, expected_return, occupancy, policy_gradient, softmax, surrogate, values, visits
 from rlnotes.exact.random_mdps import random_mdp
@@ -109,6 +110,22 @@ def test_normalised_advantages_leave_the_targets_as_they_are():
     a = raw.advantages.numpy()
     np.testing.assert_allclose(scaled.advantages, (a - a.mean()) / a.std(ddof=1), rtol=1e-5)
     assert torch.equal(scaled.targets, raw.targets)
+
+
+def test_the_surrogate_and_the_kl_are_means_over_the_samples_one_by_one():
+    envs = make_envs("CartPole-v1", 4, 0)
+    old, new = (make_network(envs, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    steps = Collector(envs, torch.Generator().manual_seed(2), 0).collect(old, 32)
+    samples = make_samples(old, steps, 0.99, 0.95, normalize=False)
+    with torch.no_grad():
+        p, q = (network.log_probs(samples.obs).double().exp().numpy() for network in (old, new))
+    products, kls = [], []
+    for row, (action, advantage) in enumerate(zip(samples.actions.tolist(), samples.advantages.tolist(), strict=True)):
+        products.append(q[row, action] / p[row, action] * advantage)
+        kls.append(sum(p[row, a] * np.log(p[row, a] / q[row, a]) for a in range(2)))
+    assert float(sample_surrogate(new, samples).detach()) == pytest.approx(np.mean(products), rel=1e-4)
+    assert float(mean_kl(new, samples).detach()) == pytest.approx(np.mean(kls), rel=1e-2, abs=1e-7)
+    assert float(mean_kl(old, samples).detach()) == pytest.approx(0, abs=1e-6)
 
 
 # --- The loop

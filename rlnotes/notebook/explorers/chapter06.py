@@ -1,0 +1,65 @@
+"""Explorer of chapter 06: how hard a token pushes, with the clip, the dual clip, and neither; and a batch of ratios."""
+
+import numpy as np
+from scipy.stats import logistic
+
+from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
+
+
+class PushExplorer(ExplorerModel):
+    """Objective and push of one token over its ratio; what a batch of ratios does that scatter around 1."""
+
+    script = "push.js"
+    title = "The push of one token, and a batch of ratios"
+    controls = (
+        Control("advantage", "advantage A", -2.0, 2.0, 0.1, -1.0),
+        Control("ratio", "ratio r", 0.0, 5.0, 0.05, 4.0),
+        Control("epsilon", "clip range ε", 0.05, 0.5, 0.01, 0.2),
+        Control("dual", "dual clip c", 1.6, 6.0, 0.1, 3.0),
+        Control("spread", "spread of the log-ratios in the batch", 0.01, 0.45, 0.01, 0.1),
+    )
+    panels = (
+        Axes("objective of the token", "ratio r", "ℓ", (0, 5), (-6, 3)),
+        Axes("push: derivative with respect to log π", "ratio r", "dℓ / d log π", (0, 5), (-6, 3)),
+        Axes("a batch of ratios with mean 1", "spread of the log-ratios", "share, or mean", (0, 0.45), (0, 2)),
+    )
+
+    def curves(self, **values: float) -> list[Panel]:
+        """By :mod:`rlnotes.objectives.gates` and automatic differentiation; the batch by SciPy's logistic law."""
+        import torch  # only here: the other explorers work without it
+
+        from rlnotes.objectives.gates import Clip, no_gate
+
+        epsilon, x = values["epsilon"], (np.arange(100) + 0.5) / 20
+        gates = {
+            "clip": Clip(epsilon, epsilon),
+            "dual clip": Clip(epsilon, epsilon, values["dual"]),
+            "no clip": no_gate,
+        }
+        objectives, pushes = [], []
+        for name, gate in gates.items():
+            log_ratio = torch.tensor(np.log(x), requires_grad=True)
+            objective = gate(log_ratio.exp(), torch.full_like(log_ratio, values["advantage"]).detach())
+            (push,) = torch.autograd.grad(objective.sum(), log_ratio)
+            objectives.append((name, x, objective.detach().numpy()))
+            pushes.append((name, x, push.numpy()))
+        return [objectives, pushes, batch(epsilon)]
+
+    def marks(self, **values: float) -> list[float]:
+        """At the ratio, and at the spread."""
+        return [values["ratio"], values["ratio"], values["spread"]]
+
+
+def batch(epsilon: float) -> Panel:
+    """Ratios whose logarithm follows a logistic law of scale s, moved so that their mean is 1: 0 < s < 1/2.
+
+    The moments of exp(s X), X logistic, are pi s / sin(pi s).
+    """
+    s = np.arange(1, 46) / 100
+    mean, square = (np.pi * k * s / np.sin(np.pi * k * s) for k in (1, 2))
+    law = logistic(-np.log(mean), s)
+    outside = law.cdf(np.log(1 - epsilon)) + law.sf(np.log(1 + epsilon))
+    return [("share outside", s, outside), ("mean of r² − 1", s, square / mean**2 - 1)]
+
+
+EXPLORERS: dict[str, ExplorerModel] = {"push": PushExplorer()}

@@ -1,0 +1,105 @@
+"""The loops of chapter 05 reach their thresholds on three of three seeds, and show what the chapter says of them."""
+
+import time
+from copy import deepcopy
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import brentq
+
+from rlnotes.bounds import mdp as bounds
+from rlnotes.control.trpo import TRPOConfig, trpo
+from rlnotes.estimators.baselines import group_mean
+from rlnotes.estimators.divergences import kl
+from rlnotes.exact.gymnasium_mdp import from_gymnasium
+from rlnotes.exact.mdp import expected_return, optimal_policy, softmax, values
+from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.rollout import Rollout
+from rlnotes.lm.trainer import Trainer
+from rlnotes.lm.trust_region import next_token_log_probs, surrogate, trpo_step
+
+LAKE = from_gymnasium(gymnasium.make("FrozenLake-v1", max_episode_steps=1000), gamma=0.9)
+
+
+def test_chapter_05_ten_exact_steps_on_the_lake_all_gain_though_none_is_promised_anything():
+    logits, start = np.zeros((16, 4)), np.full((16, 4), 0.25)
+    for _ in range(10):
+        pi = softmax(logits)
+        a = values(LAKE, pi).a
+        beta = brentq(lambda b, z=logits, a=a, pi=pi: bounds.mean_kl(LAKE, softmax(z + b * a), pi) - 0.01, 0, 1e4)
+        assert isinstance(beta, float)
+        logits = logits + beta * a
+        found = bounds.average_kl(LAKE, softmax(logits), pi)
+        assert found.holds and found.true > 0 > found.lower
+    best = float(LAKE.start @ optimal_policy(LAKE)[1].v)
+    gained = expected_return(LAKE, softmax(logits)) - expected_return(LAKE, start)
+    assert gained > 0.8 * (best - expected_return(LAKE, start))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_chapter_05_trpo_reaches_475_on_cartpole_and_stays(seed: int):
+    rows = list(trpo(TRPOConfig(seed=seed, updates=80)))
+    reached = [row["return_mean"] >= 475 for row in rows]
+    first = reached.index(True)
+    assert first < 75 and all(reached[first:])
+    assert all(row["accepted"] and row["kl"] <= 0.01 for row in rows)
+    assert 0.5 < np.mean([row["gained"] / row["predicted"] for row in rows]) < 1.5
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_chapter_05_a_limit_of_one_learns_little_though_every_surrogate_rises(seed: int):
+    *_, small = trpo(TRPOConfig(seed=seed, delta=0.001, updates=40))
+    rows = list(trpo(TRPOConfig(seed=seed, delta=1.0, updates=40)))
+    assert small["return_mean"] > 240 > 200 > rows[-1]["return_mean"]
+    assert all(row["kl"] <= 1 and row["gained"] > 0 for row in rows if row["accepted"])
+    assert min(row["entropy"] for row in rows) < 0.35 < 0.5 < small["entropy"]
+
+
+def advantages(trainer: Trainer, rollout: Rollout) -> torch.Tensor:
+    return group_mean(trainer.task.score(rollout), 16)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_chapter_05_single_steps_of_a_transformer_follow_their_model_up_to_a_hundredth(seed: int):
+    trainer = Trainer(TrainConfig(task="reverse", size=8, seed=seed))
+    start = deepcopy(trainer.model.state_dict())
+    choosers, judges = (trainer.sample(32, 16, "train", seed=10 * seed + k) for k in (0, 1))
+    with torch.no_grad():
+        old = next_token_log_probs(trainer.model, judges)
+        before = surrogate(old, judges, advantages(trainer, judges))
+    fair, promised, reports = {}, {}, {}
+    for delta in (1e-3, 1e-2, 1e-1):
+        reports[delta] = trpo_step(trainer.model, choosers, advantages(trainer, choosers), delta, iterations=5)
+        with torch.no_grad():
+            now = next_token_log_probs(trainer.model, judges)
+            fair[delta] = float(surrogate(now, judges, advantages(trainer, judges)) - before)
+            promised[delta] = fair[delta] - float(kl(old, now).mean())
+        trainer.model.load_state_dict(start)
+        assert reports[delta].accepted and reports[delta].realised_kl <= delta
+    assert all(0.5 < reports[d].realised_kl / reports[d].quadratic_kl <= 1 for d in (1e-3, 1e-2))
+    assert reports[0.1].fraction < 1 and reports[0.1].realised_kl > reports[0.1].quadratic_kl
+    assert all(reports[d].predicted > reports[d].gained > fair[d] for d in fair)
+    assert promised[1e-3] > 0 and promised[1e-2] > 0 > promised[1e-1]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_chapter_05_five_steps_bring_a_transformer_from_a_third_to_more_than_half(seed: int):
+    trainer = Trainer(TrainConfig(task="reverse", size=8, seed=seed))
+    assert trainer.evaluate(1024) < 0.45
+    for k in range(1, 6):
+        rollout = trainer.sample(32, 16, "train", seed=100 * (seed + 1) + k)
+        assert trpo_step(trainer.model, rollout, advantages(trainer, rollout), 0.01, iterations=5).accepted
+    assert trainer.evaluate(1024) >= 0.55
+
+
+def test_chapter_05_an_update_takes_longer_than_several_of_grpo():
+    trainer = Trainer(TrainConfig(task="reverse", size=8, seed=0))
+    list(trainer.run(1))
+    start = time.process_time()
+    list(trainer.run(3))
+    middle = time.process_time()
+    rollout = trainer.sample(32, 16, "train", seed=1)
+    trpo_step(trainer.model, rollout, advantages(trainer, rollout), 0.01, iterations=5)
+    assert time.process_time() - middle > middle - start
