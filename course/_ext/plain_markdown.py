@@ -63,7 +63,7 @@ def _box(quote: nodes.block_quote) -> tuple[str, nodes.admonition] | None:
     first.remove(first[0])
     title = nodes.title(name, name)
     rest = first.astext().lstrip()
-    if rest.startswith("("):  # "(equation (57))." belongs to the title
+    if match and rest.startswith("("):  # "(equation (57))." belongs to the title; a proof may begin with "(i)"
         _move_parenthesis(first, title)
     elif isinstance(first[0], nodes.Text):
         first[0] = nodes.Text(first[0].astext().lstrip(" ."))
