@@ -81,8 +81,9 @@ def curvature(vector: Tensor, image: Tensor) -> float:
     if not bent > torch.finfo(vector.dtype).eps * float(vector @ vector):
         raise CurvatureError(
             f"the curvature v'Hv along a search direction is {bent:.6g}, not positive; without damping a Fisher matrix "
-            "is singular (a softmax does not feel a constant added to its logits): pass damping above 0. If it is "
-            "clearly negative, H is no Hessian of a KL at its minimum: detach the old policy only"
+            "is singular (a softmax does not feel a constant added to its logits): pass damping above 0. If it is 0 "
+            "along every direction, kl compares the policy with itself: detach the old side. If clearly negative, H "
+            "is no Hessian of a KL at its minimum: detach weights and logarithms of the old side, and check the sign"
         )
     return bent
 

@@ -98,6 +98,23 @@ def test_the_kl_is_zero_to_first_order_and_bends_the_same_way_in_both_directions
         assert float(vector(1, -1) @ product(vector(1, -1))) == pytest.approx(0.84)
 
 
+def test_a_kl_with_itself_has_no_curvature_and_one_with_half_a_side_detached_the_opposite_one():
+    logits = vector(0.7, 0.3).log().requires_grad_()
+    p, v = logits.detach().clone(), vector(1, -1)
+
+    def new() -> Tensor:
+        return logits.log_softmax(-1)
+
+    wrong = {
+        "0, not": lambda: kl(new(), new()),
+        "-0.84, not": lambda: (p.exp() * (new() - p)).sum(),
+        "-0.84,": lambda: (new().exp() * (p - new())).sum(),
+    }
+    for number, divergence in wrong.items():
+        with pytest.raises(CurvatureError, match=f"is {number}.*detach weights and logarithms of the old side"):
+            conjugate_gradient(fisher_vector_product(divergence, [logits], damping=0.0), v)
+
+
 def test_far_away_the_direction_of_the_kl_matters():
     p, q = vector(0.7, 0.3).log(), vector(0.5, 0.5).log()
     assert (float(kl(p, q)), float(kl(q, p))) == pytest.approx((0.082283, 0.087177), abs=1e-6)

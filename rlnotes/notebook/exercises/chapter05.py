@@ -138,7 +138,7 @@ EXERCISES: dict[str, Exercise] = {
             "(e) is true as well: beta makes up for the length of s": lambda: "ab",
         },
         hints=(
-            "For (a), (b), (d) and (e) look at the quadratic model; for (c) at the end of the first section.",
+            "For (a), (b), (d) and (e) look at the quadratic model; for (c) at the leap in What a limit guarantees.",
             "Three of the five are true.",
             "(c) and (d) are false.",
         ),
@@ -237,6 +237,8 @@ EXERCISES: dict[str, Exercise] = {
             ([-0.2, 0.1, 0.2, 0.1], [0.005, 0.02, 0.004, 0.003], 0.01),
             ([0.0, -0.1], [0.001, 0.0005], 0.01),
             ([math.nan, 0.3], [0.008, 0.01], 0.01),
+            ([0.1, 0.3], [0.009, 0.004], 0.01),
+            ([-0.2, -0.1], [0.008, 0.004], 0.01),
         ),
         oracle=_first_that_serves,
         misconceptions={
@@ -248,6 +250,12 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "the first that serves is wanted: it is the longest": lambda gained, kl, delta: max(
                 (k for k in range(len(kl)) if gained[k] > 0 and kl[k] <= delta), default=-1
+            ),
+            "the first that serves is wanted, not the one that gains most": lambda gained, kl, delta: max(
+                (k for k in range(len(kl)) if gained[k] > 0 and kl[k] <= delta), key=lambda k: gained[k], default=-1
+            ),
+            "a gain of 0 is no rise": lambda gained, kl, delta: next(
+                (k for k in range(len(kl)) if gained[k] >= 0 and kl[k] <= delta), -1
             ),
             "where none serves the answer is -1: the old parameters come back": lambda gained, kl, delta: max(
                 0, _first_that_serves(gained, kl, delta)

@@ -7,10 +7,12 @@ from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
 
 
 class TrustExplorer(ExplorerModel):
-    """Natural steps of KL delta, the same in every state, under TRPO's bound and under that by the mean KL.
+    """Natural steps of mean KL delta under TRPO's bound and under that by the mean KL.
 
     To first order such a step raises the surrogate by sigma sqrt(2 delta) / (1 - gamma), sigma the root mean square of
-    the advantage. Advantages are in units of the range of rewards, changes of J in those of the range / (1 - gamma).
+    the advantage. Only where the advantages have the same spread in every state is delta the largest KL too; elsewhere
+    the curve of the maximum is too kind. Advantages are in units of the range of rewards, changes of J in those of the
+    range / (1 - gamma).
     """
 
     script = "trust.js"
@@ -46,7 +48,7 @@ class TrustExplorer(ExplorerModel):
         ]
         names = ("max KL", "mean KL")
         return [
-            [("surrogate", deltas, raised), *((n, deltas, y) for n, y in zip(names, promised, strict=True))],
+            [*((n, deltas, y) for n, y in zip(names, promised, strict=True)), ("surrogate", deltas, raised)],
             [
                 *((n, horizons, y) for n, y in zip(names, best, strict=True)),
                 ("your δ", horizons, np.full(len(horizons), values["delta"])),

@@ -1,4 +1,4 @@
-// TRPO: what a step of KL delta in every state is promised by the bounds with the largest and with the mean KL, and which delta they promise most.
+// TRPO: what a step of mean KL delta, the largest too if all states are alike, is promised by the bounds with the largest and with the mean KL, and which delta they promise most.
 export function compute({ delta, horizon, sigma, peak }) {
   const largest = sigma * peak, H = 10 ** horizon;
   const surrogate = (log) => sigma * Math.sqrt(2 * 10 ** log);
@@ -11,12 +11,12 @@ export function compute({ delta, horizon, sigma, peak }) {
   const most = best.map((f) => shown(10 ** f(horizon)));
   const curve = (label, xs, f) => ({ label, xs, ys: xs.map(f) });
   return {
-    text: `γ = ${shown(1 - 1 / H)}. A step of KL ${shown(10 ** delta)} raises the surrogate by about ${shown(surrogate(delta))}, in units of range / (1 − γ). ` +
+    text: `γ = ${shown(1 - 1 / H)}. A step of mean KL ${shown(10 ** delta)} raises the surrogate by about ${shown(surrogate(delta))}, in units of range / (1 − γ). ` +
       `Promised: ${shown(promised[0](delta))} with the largest KL, ${shown(promised[1](delta))} with the mean KL. ` +
       `They promise most at δ = ${most[0]} and at δ = ${most[1]}.`,
     panels: [
-      { curves: [curve("surrogate", deltas, surrogate), ...names.map((name, i) => curve(name, deltas, promised[i]))],
-        points: [surrogate, ...promised].map((f, i) => ({ x: delta, y: f(delta), curve: i })) },
+      { curves: [...names.map((name, i) => curve(name, deltas, promised[i])), curve("surrogate", deltas, surrogate)],
+        points: [...promised, surrogate].map((f, i) => ({ x: delta, y: f(delta), curve: i })) },
       { curves: [...names.map((name, i) => curve(name, horizons, best[i])), curve("your δ", horizons, () => delta)],
         points: [...best, () => delta].map((f, i) => ({ x: horizon, y: f(horizon), curve: i })) },
     ],
