@@ -1,0 +1,181 @@
+"""The loop of chapter 09 reaches its threshold on three of three seeds, and the chapter's other statements hold."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from rlnotes.exact import token_gradients, tokens
+from rlnotes.exact.gaussian_ratios import closed_share
+from rlnotes.exact.token_families import parity
+from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.sampler import score
+from rlnotes.lm.trainer import Trainer
+from rlnotes.notebook.evidence import load_evidence, paired_interval
+from rlnotes.objectives import GRPO, GSPO, Batch, Choices, policy_loss
+from rlnotes.objectives.gates import Clip, Correction, no_gate
+from rlnotes.objectives.ratios import sequence
+
+NARROW = replace(GSPO, gate=Clip(0.03, 0.03))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_chapter_09_gspo_learns_from_a_noisy_sampler(seed: int):
+    """90 % after 16 rollouts of 16 updates; GRPO goes the same way."""
+    config = TrainConfig(
+        task="reverse", size=8, seed=seed, epochs=4, minibatches=4, learning_rate=3e-4, logit_noise=0.3
+    )
+    reached = []
+    for choices in (NARROW, GRPO):
+        trainer = Trainer(config, choices=choices)
+        rows = list(trainer.run(16))
+        reached.append(trainer.evaluate(1024))
+        assert rows[0]["ratio_deviation"] > 0.5
+    assert reached[0] >= 0.9
+    assert reached[1] >= 0.85
+    assert reached[0] > reached[1] - 0.03
+
+
+# --- The objective and its gradients
+
+
+def batch(seed: int, spread: float) -> tuple[Batch, list[np.ndarray]]:
+    """Five responses of 1 to 5 tokens, and the token ratios of each."""
+    rng = np.random.default_rng(seed)
+    mask = np.arange(5) < np.arange(1, 6)[:, None]
+    log_ratio = spread * rng.normal(size=(5, 5))
+    old = -rng.random((5, 5)) - 2
+    made = Batch(
+        torch.tensor(np.where(mask, old + log_ratio, 0.0), requires_grad=True),
+        torch.tensor(mask),
+        torch.tensor(rng.normal(size=5)),
+        torch.tensor(np.where(mask, old, 0.0)),
+    )
+    return made, [np.exp(row[own]) for row, own in zip(log_ratio, mask, strict=True)]
+
+
+def gradient(choices: Choices, made: Batch) -> np.ndarray:
+    (slope,) = torch.autograd.grad(-policy_loss(choices, made), made.logp)
+    return slope.numpy()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_chapter_09_the_objective_is_109_response_by_response(seed: int):
+    made, ratios = batch(seed, 0.1)
+    total = 0.0
+    for r, A in zip(ratios, made.advantages.tolist(), strict=True):
+        s = np.prod(r) ** (1 / len(r))
+        total += min(s * A, min(max(s, 0.97), 1.03) * A) / 5
+    assert policy_loss(NARROW, made).item() == pytest.approx(-total, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_chapter_09_gradients_are_those_of_110_to_112(seed: int):
+    made, ratios = batch(seed, 0.3)
+    of_gspo, of_grpo = (gradient(replace(choices, gate=no_gate), made) for choices in (GSPO, GRPO))
+    for i, (r, A) in enumerate(zip(ratios, made.advantages.tolist(), strict=True)):
+        s, T = np.prod(r) ** (1 / len(r)), len(r)
+        np.testing.assert_allclose(of_gspo[i, :T], np.full(T, s * A / T / 5), rtol=1e-12)
+        np.testing.assert_allclose(of_grpo[i, :T], r * A / T / 5, rtol=1e-12)
+        assert abs(of_grpo[i].sum()) >= abs(of_gspo[i].sum()) - 1e-12
+
+
+def test_chapter_09_the_first_update_is_that_of_grpo():
+    made, _ = batch(0, 0.0)
+    np.testing.assert_allclose(gradient(GSPO, made), gradient(GRPO, made), rtol=1e-12)
+
+
+# --- No importance weight
+
+
+@pytest.mark.parametrize("T", [2, 4, 8, 12])
+def test_chapter_09_the_geometric_mean_is_no_importance_weight(T: int):
+    model, pi, mu = parity(T, old=0.5, shift=0.1)
+    chance, R = tokens.sequence_probs(model, mu), tokens.sequences(2, T).mean(-1)
+    w = tokens.token_ratios(model, pi, mu).prod(-1)
+    s = w ** (1 / T)
+    assert (chance * w * R).sum() == pytest.approx(0.6)
+    assert (chance * s * R).sum() < 0.55
+    assert 0.9798 < (chance * s).sum() < 1
+    assert (chance * np.log(s)).sum() == pytest.approx(0.5 * np.log(0.6 / 0.5) + 0.5 * np.log(0.4 / 0.5))
+
+
+def test_chapter_09_as_a_weight_it_is_nearer_to_none_than_to_the_right_one():
+    """Random models, T = 8: the share in which s is closer to the gradient than r_t, and both errors."""
+    errors = []
+    for seed in range(40):
+        rng = np.random.default_rng(1000 + seed)
+        model = tokens.single_prompt((rng.random(256) < 0.3) * 1.0, 2, 8)
+        old = [rng.normal(size=(1, 2**t, 2)) for t in range(8)]
+        new = [logits + 0.6 * rng.normal(size=logits.shape) for logits in old]
+        pi, mu = (token_gradients.softmax_policy(model, logits) for logits in (new, old))
+        A = token_gradients.reinforce_weights(model, tokens.expected_reward(model, mu))
+        r = tokens.token_ratios(model, pi, mu)
+        w = r.prod(-1, keepdims=True)
+        true = token_gradients.flat(token_gradients.reward_gradient(model, pi))
+        found = (token_gradients.mean_gradient(model, pi, mu, weight * A) for weight in (1.0, r, w ** (1 / 8), w))
+        errors.append([np.linalg.norm(token_gradients.flat(g) - true) / np.linalg.norm(true) for g in found])
+    none, of_token, of_response, exact = np.median(errors, 0)
+    assert exact < 1e-10
+    assert 0.75 * none < of_response < none and 0.75 * none < of_token < none
+    assert 0.3 < np.mean([row[2] < row[1] for row in errors]) < 0.9
+
+
+# --- Noise
+
+
+def test_chapter_09_noise_averages_out_and_its_drift_does_not():
+    trainer = Trainer(TrainConfig(task="sort", size=8, seed=0, logit_noise=0.3))
+    prompts = trainer.task.sample(128, torch.Generator().manual_seed(5)).prompts
+    rollout = trainer.sampler.sample(trainer.model, prompts, 16, torch.Generator().manual_seed(6))
+    with torch.no_grad():
+        log_r = (score(trainer.model, rollout) - rollout.logp_behavior) * rollout.mask
+    log_s, spread = log_r.sum(-1) / rollout.mask.sum(-1), log_r[rollout.mask].std()
+    assert log_s.std() < 0.5 * spread
+    assert log_s.mean() < -4 * log_s.std() / len(log_s) ** 0.5
+    assert (log_s < np.log(0.97)).float().mean() > 0.15
+    for spread, share in ((0.01, 0.0), (0.03, 1.0)):
+        found = closed_share(-(spread**2) / 2, spread, 1e7, "sequence_mean", 3e-4, positive=False)
+        assert found == pytest.approx(share, abs=1e-6)
+
+
+def test_chapter_09_without_a_correction_the_ratio_to_pi_k_knows_nothing_of_the_sampler():
+    noise = torch.tensor([[0.5, -0.3, 0.2, -0.1]], dtype=torch.float64)
+    log_pi = torch.full((1, 4), -1.0, dtype=torch.float64, requires_grad=True)
+    one = torch.ones(1, dtype=torch.float64)
+    made = Batch(log_pi, torch.ones(1, 4, dtype=torch.bool), one, log_pi.detach() - noise, log_pi.detach())
+    wide = replace(GSPO, gate=Clip(0.2, 0.2))
+    to_pi_k = replace(wide, anchor="proximal")
+    whole = replace(to_pi_k, correction=Correction(2.0, ratio=sequence))
+    each = replace(to_pi_k, correction=Correction(2.0))
+    for choices, weight in (
+        (wide, np.exp(0.3 / 4)),
+        (to_pi_k, 1.0),
+        (whole, np.exp(0.3)),
+        (each, noise.exp().mean().item()),
+    ):
+        np.testing.assert_allclose(4 * gradient(choices, made), np.full((1, 4), weight), rtol=1e-12)
+
+
+# --- What is said of the stored tables
+
+
+def test_chapter_09_gspo_is_ahead_in_the_median_and_of_noise_five_seeds_say_nothing():
+    clean, noisy = load_evidence("09_gspo"), load_evidence("09_noise")
+
+    def gain(table, ours: str, theirs: str) -> np.ndarray:
+        return table.last(ours, "accuracy") - table.last(theirs, "accuracy")
+
+    pairs = [(noisy, f"gspo {kind}", f"grpo {kind}") for kind in ("to mu", "to pi_k", "corrected", "bfloat16")]
+    pairs += [(clean, "gspo 0.03", "grpo 0.2"), (clean, "gspo 0.03", "grpo 0.05")]
+    assert all(np.median(gain(*pair)) > 0 for pair in pairs)
+    for pair in pairs:  # an interval of five seeds is their range
+        found = paired_interval(gain(*pair), np.zeros(5))
+        assert (found.low, found.high) == pytest.approx((gain(*pair).min(), gain(*pair).max()))
+    same_range = paired_interval(gain(clean, "gspo 0.2", "grpo 0.2"), np.zeros(5))
+    assert same_range.low < 0 < same_range.high
+    between = paired_interval(gain(*pairs[0]), gain(*pairs[4]))
+    assert between.low < 0 < between.high
+    ranges = paired_interval(clean.last("gspo 0.03", "accuracy"), clean.last("gspo 4e-4", "accuracy"))
+    assert ranges.low < 0 < ranges.high
