@@ -6,6 +6,7 @@ import statistics
 import numpy as np
 
 from rlnotes.notebook.exercise import Exercise
+from rlnotes.notebook.exercises.chapter07_penalties import PENALTIES
 
 EPS = 1e-8
 
@@ -62,6 +63,12 @@ def _loss_by_walking(ratios: list[np.ndarray], advantages: np.ndarray, epsilon: 
         terms = [_surrogate_by_region(float(ratio), float(advantage), epsilon) for ratio in response]
         total += statistics.fmean(terms) / len(ratios)
     return -total
+
+
+def _loss_by_listing_tokens(lengths: np.ndarray, advantages: np.ndarray) -> float:
+    """Every token, one after another, with the advantage of its response."""
+    terms = [a for length, a in zip(lengths, advantages, strict=True) for _ in range(int(length))]
+    return -statistics.fmean(float(term) for term in terms)
 
 
 def _terms(ratios: list[np.ndarray], advantages: np.ndarray, epsilon: float) -> list[np.ndarray]:
@@ -234,4 +241,29 @@ EXERCISES: dict[str, Exercise] = {
             "p**group_size + (1 - p) ** group_size",
         ),
     ),
+    "07.7": Exercise(
+        cases=(
+            (np.array([1, 3]), np.array([1.0, -1.0])),
+            (np.array([4, 9, 5, 2]), np.array([1.7, -0.6, -0.6, -0.5])),
+            (np.array([3, 3, 3]), np.array([1.0, -0.5, -0.5])),
+        ),
+        oracle=_loss_by_listing_tokens,
+        misconceptions={
+            "this is the objective, to be maximised; the loss is its negative": lambda t, a: (t * a).sum() / t.sum(),
+            "this is the mean per response, GRPO's: it is 0 whatever the lengths": lambda t, a: -a.mean(),
+            "the sum is divided by the number of responses (response_sum), not by that of tokens": lambda t, a: (
+                -(t * a).sum() / len(t)
+            ),
+            "the sum is not divided by the number of tokens": lambda t, a: -(t * a).sum(),
+            "each response is divided by its length: a token of a long response weighs as much as any other": (
+                lambda t, a: -(a / t).sum() / len(t)
+            ),
+        },
+        hints=(
+            "At ratio 1 the surrogate of a token is the advantage of its response.",
+            "A response of T tokens brings its advantage T times.",
+            "-(lengths * advantages).sum() / lengths.sum()",
+        ),
+    ),
 }
+EXERCISES |= PENALTIES
