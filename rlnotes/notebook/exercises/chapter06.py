@@ -137,6 +137,9 @@ EXERCISES: dict[str, Exercise] = {
             "each later TD error counts (gamma lam)^k; the gamma is missing": (
                 lambda r, v, n, te, tr, g, lam: _gae(r + g * n * ~te - v, 0 * v, 0 * v, te, tr, 1.0, lam)
             ),
+            "the next row may be of the next episode: take `next_values`, not V of the next row": (
+                lambda r, v, n, te, tr, g, lam: _gae(r, v, np.append(v[1:], n[-1]), te, tr, g, lam)
+            ),
             "these are the TD errors alone, which is lam = 0": (
                 lambda r, v, n, te, tr, g, lam: _gae(r, v, n, te, tr, g, 0.0)
             ),

@@ -1,7 +1,7 @@
 """Explorer of chapter 06: how hard a token pushes, with the clip, the dual clip, and neither; and a batch of ratios."""
 
 import numpy as np
-from scipy.stats import logistic
+from scipy.stats import norm
 
 from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
 
@@ -16,16 +16,16 @@ class PushExplorer(ExplorerModel):
         Control("ratio", "ratio r", 0.0, 5.0, 0.05, 4.0),
         Control("epsilon", "clip range ε", 0.05, 0.5, 0.01, 0.2),
         Control("dual", "dual clip c", 1.6, 6.0, 0.1, 3.0),
-        Control("spread", "spread of the log-ratios in the batch", 0.01, 0.45, 0.01, 0.1),
+        Control("spread", "standard deviation of the log-ratios in the batch", 0.01, 0.8, 0.01, 0.1),
     )
     panels = (
         Axes("objective of the token", "ratio r", "ℓ", (0, 5), (-6, 3)),
         Axes("push: derivative with respect to log π", "ratio r", "dℓ / d log π", (0, 5), (-6, 3)),
-        Axes("a batch of ratios with mean 1", "spread of the log-ratios", "share, or mean", (0, 0.45), (0, 2)),
+        Axes("a batch of ratios with mean 1", "deviation of the log-ratios", "share, or mean", (0, 0.8), (0, 1)),
     )
 
     def curves(self, **values: float) -> list[Panel]:
-        """By :mod:`rlnotes.objectives.gates` and automatic differentiation; the batch by SciPy's logistic law."""
+        """By :mod:`rlnotes.objectives.gates` and automatic differentiation; the batch by SciPy's normal law."""
         import torch  # only here: the other explorers work without it
 
         from rlnotes.objectives.gates import Clip, no_gate
@@ -51,15 +51,11 @@ class PushExplorer(ExplorerModel):
 
 
 def batch(epsilon: float) -> Panel:
-    """Ratios whose logarithm follows a logistic law of scale s, moved so that their mean is 1: 0 < s < 1/2.
-
-    The moments of exp(s X), X logistic, are pi s / sin(pi s).
-    """
-    s = np.arange(1, 46) / 100
-    mean, square = (np.pi * k * s / np.sin(np.pi * k * s) for k in (1, 2))
-    law = logistic(-np.log(mean), s)
+    """Ratios whose logarithm follows a normal law of deviation s and mean -s^2 / 2, so that their own mean is 1."""
+    s = np.arange(1, 81) / 100
+    law = norm(-(s**2) / 2, s)
     outside = law.cdf(np.log(1 - epsilon)) + law.sf(np.log(1 + epsilon))
-    return [("share outside", s, outside), ("mean of r² − 1", s, square / mean**2 - 1)]
+    return [("share outside", s, outside), ("mean of r² − 1", s, np.expm1(s**2))]
 
 
 EXPLORERS: dict[str, ExplorerModel] = {"push": PushExplorer()}

@@ -7,12 +7,11 @@ export function compute({ advantage, ratio, epsilon, dual, spread }) {
   const dualPush = (r) => (advantage < 0 && r > dual ? 0 : push(r));
   const plain = (r) => r * advantage;
   const xs = Array.from({ length: 100 }, (_, i) => (i + 0.5) / 20);
-  // log ratio: logistic of scale s, moved by m so that the mean ratio is 1
-  const bump = (x) => (Math.PI * x) / Math.sin(Math.PI * x);
-  const below = (x, s) => 1 / (1 + Math.exp(-(x + Math.log(bump(s))) / s));
+  // log ratio: normal of deviation s and mean -s^2 / 2, so that the mean ratio is 1
+  const below = (x, s) => (1 + erf((x + s * s / 2) / (s * Math.SQRT2))) / 2;
   const outside = (s) => below(Math.log(1 - epsilon), s) + 1 - below(Math.log(1 + epsilon), s);
-  const chi2 = (s) => bump(2 * s) / bump(s) ** 2 - 1;
-  const spreads = Array.from({ length: 45 }, (_, i) => (i + 1) / 100);
+  const chi2 = (s) => Math.expm1(s * s);
+  const spreads = Array.from({ length: 80 }, (_, i) => (i + 1) / 100);
   const panel = (functions) => ({
     curves: functions.map(([label, f]) => ({ label, xs, ys: xs.map(f) })),
     points: functions.map(([, f], i) => ({ x: ratio, y: f(ratio), curve: i })),
@@ -28,4 +27,12 @@ export function compute({ advantage, ratio, epsilon, dual, spread }) {
         points: [{ x: spread, y: outside(spread), curve: 0 }, { x: spread, y: chi2(spread), curve: 1 }] },
     ],
   };
+}
+
+// Error function by its series of positive terms; from 6 on it is 1 in double precision.
+function erf(x) {
+  const z = Math.min(Math.abs(x), 6);
+  let term = z, sum = z;
+  for (let n = 1; term > 1e-17 * sum; n++) sum += term *= (2 * z * z) / (2 * n + 1);
+  return (Math.sign(x) * 2 * Math.exp(-z * z) * sum) / Math.sqrt(Math.PI);
 }
