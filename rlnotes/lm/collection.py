@@ -59,7 +59,7 @@ def sample_rounds(draw: Callable[[], Rollout], task: Task, choices: Choices, mos
 
 def kept_groups(sampled: Sampled, prompts: int) -> Tensor:
     """(B,) rows of the ``prompts`` groups to train on: the first informative ones. Where the rounds brought too few of
-    them, the first others fill up, so that an update has its size; they teach nothing, as without dynamic sampling.
+    them, the first others fill up, so that an update has its size; by the task's reward they teach nothing.
     """
     useful = sampled.informative
     first = torch.argsort((~useful).int(), stable=True)[:prompts]
