@@ -12,11 +12,12 @@ REDRAW_SECONDS = 0.5  # drawing costs about a third of a training step
 class LivePlot:
     """Curves of some metrics, one panel each, in rows of two, redrawn twice a second, and once more at the end.
 
-    ``names`` are keys of the metrics, each with a label for its axis. ``goal`` draws a line in the first panel.
+    ``names`` are keys of the metrics, each with a label for its axis; ``xlabel`` says what the key ``step`` counts.
+    ``goal`` draws a line in the first panel.
     """
 
-    def __init__(self, names: dict[str, str], title: str, goal: float | None = None):
-        self.names, self.title, self.goal = names, title, goal
+    def __init__(self, names: dict[str, str], title: str, goal: float | None = None, xlabel: str = "step"):
+        self.names, self.title, self.goal, self.xlabel = names, title, goal, xlabel
         self.rows: list[Metrics] = []
         self.handle = None
         self._drawn = 0.0
@@ -38,7 +39,7 @@ class LivePlot:
         for axis, style, (name, label) in zip(axes, STYLES, self.names.items(), strict=False):
             rows = [row for row in self.rows if name in row]
             axis.plot([r["step"] for r in rows], [r[name] for r in rows], color=style["color"])
-            axis.set(xlabel="step", ylabel=label)
+            axis.set(xlabel=self.xlabel, ylabel=label)
         if self.goal is not None:
             axes[0].axhline(self.goal, color="0.4", linewidth=1)
             axes[0].annotate(f"goal {self.goal:g}", (0.01, self.goal), (2, 3), xycoords=("axes fraction", "data"),

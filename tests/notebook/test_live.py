@@ -37,6 +37,17 @@ def test_the_last_state_is_drawn_also_after_an_interrupt(capsys, monkeypatch):
     assert drawn[-1] == 3
 
 
+def test_the_axis_says_what_a_step_is(capsys, monkeypatch):
+    labels = []
+
+    def keep(figure, alt):
+        labels.extend(axis.get_xlabel() for axis in figure.axes)
+
+    monkeypatch.setattr("rlnotes.notebook.live.show", keep)
+    LivePlot(NAMES, "a run", xlabel="update").draw()
+    assert labels == ["update", "update"]
+
+
 def test_a_plot_without_rows_says_so(capsys):
     plot = LivePlot(NAMES, "a run")
     assert list(plot.follow(iter(()))) == []
