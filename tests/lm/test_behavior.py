@@ -7,21 +7,13 @@ import pytest
 import torch
 
 from rlnotes.lm.behavior import Behavior
-from rlnotes.lm.config import TrainConfig, preset_config
+from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.sampler import Sampler, score
 from rlnotes.lm.trainer import Trainer
 
 SMALL = TrainConfig(prompts=4, group_size=4, steps=6, epochs=2, minibatches=2)
-
-
-@pytest.fixture
-def model() -> Transformer:
-    model = Transformer(preset_config("tiny", 24, 18))
-    with torch.no_grad():
-        model.head.weight.mul_(20)  # a distribution far from uniform
-    return model
 
 
 def sampled(model: Transformer, behavior: Behavior, n: int = 64, length: int = 9, seed: int = 0) -> Rollout:

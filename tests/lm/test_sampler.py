@@ -4,8 +4,6 @@ from typing import Any
 import pytest
 import torch
 
-from rlnotes.lm.config import preset_config
-from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
 from rlnotes.lm.sampler import Sampler, response_logits, score
 
@@ -16,14 +14,6 @@ def logits(*values: float) -> torch.Tensor:
 
 def probabilities(transform: SamplingTransform, *values: float) -> list[float]:
     return [round(p, 6) for p in transform.log_probs(logits(*values)).exp()[0].tolist()]
-
-
-@pytest.fixture
-def model() -> Transformer:
-    model = Transformer(preset_config("tiny", 24, 18))
-    with torch.no_grad():
-        model.head.weight.mul_(20)  # a distribution far from uniform
-    return model
 
 
 def prompts(n: int = 4) -> torch.Tensor:
