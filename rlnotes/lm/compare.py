@@ -84,8 +84,11 @@ def compare(comparison: Comparison, table: Path, seeds: int = 5, workers: int = 
     """Make the missing runs and append each to ``table``, a CSV file, when it has ended. Yields (method, seed).
 
     Beside it stands ``table.json``: the settings, the versions, and the kind of machine. Runs of other settings in
-    the same table are refused with ``ValueError``.
+    the same table are refused with ``ValueError``, and so are less than one seed or worker.
     """
+    for name, value in (("seeds", seeds), ("workers", workers)):
+        if value < 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")
     described = describe(comparison)
     note = table.with_suffix(".json")
     if note.exists() and json.loads(note.read_text(encoding="utf-8"))["comparison"] != described["comparison"]:

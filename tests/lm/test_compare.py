@@ -53,9 +53,16 @@ def test_a_table_is_gone_on_with(tmp_path: Path):
 
 def test_a_table_of_other_settings_is_refused(tmp_path: Path):
     table = tmp_path / "a.csv"
-    list(compare(TINY, table, seeds=0))
+    list(compare(TINY, table, seeds=1))
     with pytest.raises(ValueError, match="other settings"):
-        list(compare(replace(TINY, tokens=90), table, seeds=0))
+        list(compare(replace(TINY, tokens=90), table, seeds=1))
+
+
+@pytest.mark.parametrize("wrong", [dict(seeds=0), dict(workers=0)])
+def test_a_comparison_of_nothing_is_refused_before_anything_is_written(tmp_path: Path, wrong: dict[str, int]):
+    with pytest.raises(ValueError, match="is 0; it must be at least 1"):
+        list(compare(TINY, tmp_path / "a.csv", **wrong))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_description_has_no_addresses():
