@@ -12,11 +12,16 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Totals:
-    """Sizes of the whole batch that a loss is a part of: responses, tokens, and the longest response allowed."""
+    """Sizes of the whole batch that a loss is a part of: responses, tokens, and the longest response allowed.
+
+    ``weight`` is the mean weight of the whole batch, for a :class:`~rlnotes.objectives.gates.Correction` that is
+    ``normalised``: its method ``mean`` computes it.
+    """
 
     responses: int
     tokens: int
     max_length: int
+    weight: float | None = None
 
     @staticmethod
     def of(mask: Tensor, max_length: int | None = None) -> "Totals":

@@ -9,6 +9,7 @@ from torch import Tensor
 from rlnotes.objectives.aggregations import Totals
 
 Anchor = Literal["behavior", "proximal", "current"]
+Policy = Literal["current", "proximal"]  # what is compared with the sampler: pi itself, or the recomputed pi_k
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from rlnotes.objectives.batch import Policy
 from rlnotes.objectives.ratios import token
 
 
@@ -52,6 +53,32 @@ class Clip:
         if self.dual is None:
             return surrogate
         return torch.where(advantages < 0, torch.maximum(surrogate, self.dual * advantages), surrogate)
+
+
+@dataclass(frozen=True)
+class ClipAround:
+    """min(r A, clip(r, c - epsilon, c + epsilon) A) around a centre c = pi_k / mu, for r = pi / mu: 000 section 7.2,
+    Method 1.
+
+    What is limited is the move since pi_k, counted in probability over mu's: |pi - pi_k| <= epsilon mu. The gate is
+    :meth:`around` its centre, which ``policy_loss`` finds at the level of the ratio, for each token or response.
+    """
+
+    epsilon: float = 0.2
+    needs_proximal = True
+
+    def __post_init__(self):
+        if not self.epsilon >= 0:
+            raise ValueError(f"epsilon is {self.epsilon}; it must not be negative")
+
+    def around(self, center: Tensor) -> Gate:
+        """The gate whose interval is ``epsilon`` either way of ``center`` (N, T)."""
+        low, high = center - self.epsilon, center + self.epsilon
+
+        def clip(ratio: Tensor, advantages: Tensor) -> Tensor:
+            return torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
+
+        return clip
 
 
 @dataclass(frozen=True)
@@ -102,19 +129,47 @@ class Soft:
 
 @dataclass(frozen=True)
 class Correction:
-    """A weight for the sampler's mismatch: proximal over behaviour, without gradient, kept in [low, high].
+    """A weight for the sampler's mismatch: ``policy`` over behaviour, without gradient, kept in [low, high].
 
     ``ratio`` is the level of the weight (a function of :mod:`rlnotes.objectives.ratios`). What lies outside is
     pulled to the border (``"clamp"``: truncated importance sampling) or gets weight 0 (``"drop"``: IcePop).
+
+    ``policy`` is ``"proximal"``, beside a gate on pi / pi_k (decoupled: two ratios), or ``"current"``, in the place of
+    a ratio to mu (one ratio, verl's bypass mode): with anchor ``"current"`` and no gate the gradient is that of
+    :class:`Cap`, and a response's weight stands before the sum over its tokens as it is.
+
+    ``normalised`` divides by the mean of the bounded weights, over the tokens of the batch or, for a response's weight,
+    over its responses (verl, slime). The mean weight is then 1, and the estimate no longer linear in the data: a part
+    of a batch has to be told ``mean``.
     """
 
     high: float
     low: float = 0.0
     outside: Literal["clamp", "drop"] = "clamp"
     ratio: Callable[[Tensor, Tensor], Tensor] = token
+    policy: Policy = "proximal"
+    normalised: bool = False
 
-    def __call__(self, log_ratio: Tensor, mask: Tensor) -> Tensor:
-        """Weights (N, T) from log proximal - log behaviour (N, T)."""
+    @property
+    def needs_proximal(self) -> bool:
+        """True if the weight is that of the recomputed policy."""
+        return self.policy == "proximal"
+
+    def __call__(self, log_ratio: Tensor, mask: Tensor, mean: float | None = None) -> Tensor:
+        """Weights (N, T) from log policy - log behaviour (N, T); over ``mean``, this batch's own unless given."""
+        weight = self._bounded(log_ratio, mask)
+        if not self.normalised:
+            return weight
+        # weights of 0 alone stay 0
+        return weight / max(self.mean(log_ratio, mask) if mean is None else mean, torch.finfo(weight.dtype).tiny)
+
+    def mean(self, log_ratio: Tensor, mask: Tensor) -> float:
+        """Mean of the bounded weights of a whole batch: over tokens, or over responses if ``ratio`` is a response's."""
+        weight = self._bounded(log_ratio, mask)
+        # a response's weight stands at each of its tokens, so any of them will do
+        return float(weight[mask].mean() if self.ratio is token else weight[:, 0].mean())
+
+    def _bounded(self, log_ratio: Tensor, mask: Tensor) -> Tensor:
         weight = self.ratio(log_ratio.detach(), mask)
         if self.outside == "clamp":
             return weight.clamp(self.low, self.high)

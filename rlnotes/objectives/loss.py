@@ -5,6 +5,7 @@
 so that an objective is a choice of ratio, anchor, gate, advantage and aggregation.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -16,9 +17,10 @@ from rlnotes.estimators.baselines import group_mean_std
 from rlnotes.estimators.divergences import kl_estimate
 from rlnotes.objectives.aggregations import Totals, response_mean
 from rlnotes.objectives.batch import Anchor, Batch
-from rlnotes.objectives.gates import Correction, Gate, no_gate
+from rlnotes.objectives.gates import ClipAround, Correction, Gate, no_gate
+from rlnotes.objectives.masks import Mask, per_token
 from rlnotes.objectives.penalties import KLPenalty
-from rlnotes.objectives.ratios import token
+from rlnotes.objectives.ratios import SPARE, token
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,13 @@ class Choices:
     | ``ratio`` | token, sequence, sequence_mean | :mod:`rlnotes.objectives.ratios` |
     | ``anchor`` | ``"behavior"`` (recorded by the sampler), ``"proximal"`` (recomputed before the update) or | |
     | | ``"current"`` (pi itself without its gradient: the ratio is 1, plain policy gradient) | |
-    | ``gate`` | no_gate, Clip, Cap, Soft | :mod:`rlnotes.objectives.gates` |
+    | ``gate`` | no_gate, Clip, ClipAround, Cap, Soft | :mod:`rlnotes.objectives.gates` |
     | ``advantage`` | rewards (N,) and G to advantages (N,) | :mod:`rlnotes.estimators.baselines` |
     | ``aggregation`` | response_mean, constant, token_mean, response_sum | :mod:`rlnotes.objectives.aggregations` |
 
     | part | what |
     |---|---|
-    | ``correction`` | multiplies each token by a bounded proximal / behaviour weight |
+    | ``correction`` | multiplies each token by a weight pi_k / mu, or pi / mu, that has no gradient |
     | ``keep`` | drops responses or tokens (:mod:`rlnotes.objectives.masks`) |
     | ``divide_by`` | ``"all"``, or only what ``keep`` ``"kept"``: then ``Batch.totals`` are those of what is kept |
     | ``kl`` | a penalty (:mod:`rlnotes.objectives.penalties`) |
@@ -45,16 +47,30 @@ class Choices:
     Two parts act before the loss, in the trainer: ``dynamic_sampling`` replaces groups that teach nothing, and
     ``overlong`` maps lengths (N,) to what is added to the rewards (:mod:`rlnotes.objectives.shaping`).
 
+    What the loss is divided by, where ``keep`` drops something (libraries differ most here):
+
+    | divided by | ``aggregation`` | ``divide_by`` |
+    |---|---|---|
+    | all responses, N: TRM, TRL, slime, OpenRLHF, verl's engine | response_sum, response_mean | ``"all"`` |
+    | responses of which something is kept: verl's function | response_sum, response_mean | ``"kept"`` |
+    | all tokens: TRL, OpenRLHF | token_mean | ``"all"`` |
+    | kept tokens: verl's function | token_mean | ``"kept"`` |
+    | N T_max: Dr. GRPO | constant, with ``Totals.max_length`` | ``"all"`` |
+    | kept responses times T_max | constant, with ``Totals.max_length`` | ``"kept"`` |
+
+    ``response_mean`` divides by a response's own tokens before, all or kept. ``Batch.totals`` goes before what is
+    counted: ``"kept"`` with all responses in it is verl's engine where single tokens are dropped.
+
     A new objective is one line: ``dataclasses.replace(GRPO, aggregation=token_mean)``.
     """
 
     ratio: Callable[[Tensor, Tensor], Tensor] = token
     anchor: Anchor = "behavior"
-    gate: Gate = no_gate
+    gate: Gate | ClipAround = no_gate
     advantage: Callable[[Tensor, int], Tensor] = group_mean_std
     aggregation: Callable[[Tensor, Totals], Tensor] = response_mean
     correction: Correction | None = None
-    keep: Callable[[Batch], Tensor] | None = None
+    keep: Mask | None = None
     divide_by: Literal["all", "kept"] = "all"
     kl: KLPenalty | None = None
     entropy: float = 0.0
@@ -64,6 +80,10 @@ class Choices:
     def __post_init__(self):
         if self.anchor not in get_args(Anchor):
             raise ValueError(f"anchor is {self.anchor!r}; choose 'behavior', 'proximal' or 'current'")
+        if isinstance(self.gate, ClipAround) and self.anchor != "behavior":
+            raise ValueError(
+                f"anchor is {self.anchor!r}; ClipAround clips pi / mu around pi_k / mu: choose 'behavior', or Clip"
+            )
         if self.divide_by not in ("all", "kept"):
             raise ValueError(f"divide_by is {self.divide_by!r}; choose 'all' or 'kept'")
         if not self.entropy >= 0:
@@ -72,8 +92,13 @@ class Choices:
     @property
     def needs_proximal(self) -> bool:
         """True if the trainer must recompute log-probabilities before the update."""
-        in_mask = getattr(self.keep, "needs_proximal", False)
-        return self.anchor == "proximal" or self.correction is not None or in_mask
+        parts = (self.gate, self.correction, self.keep)
+        return self.anchor == "proximal" or any(getattr(part, "needs_proximal", False) for part in parts)
+
+    @property
+    def needs_whole_batch(self) -> bool:
+        """True if the loss of a part of a batch is unknown without numbers that only the whole batch gives."""
+        return self.divide_by == "kept" or (self.correction is not None and self.correction.normalised)
 
 
 def policy_loss(choices: Choices, batch: Batch) -> Tensor:
@@ -83,12 +108,15 @@ def policy_loss(choices: Choices, batch: Batch) -> Tensor:
     """
     mask = batch.mask
     ratio = choices.ratio(batch.log_ratio("logp", f"logp_{choices.anchor}"), mask)
-    loss = -choices.gate(ratio, batch.masked("token_advantages"))
+    gate = choices.gate
+    if isinstance(gate, ClipAround):
+        gate = gate.around(choices.ratio(batch.log_ratio("logp_proximal", "logp_behavior"), mask))
+    loss = -gate(ratio, batch.masked("token_advantages"))
     if choices.correction is not None:
-        loss = loss * choices.correction(batch.log_ratio("logp_proximal", "logp_behavior"), mask)
+        loss = _times(loss, _weight(choices.correction, batch))
     kept = mask
     if choices.keep is not None:
-        kept = mask & _per_token(choices.keep(batch), batch)
+        kept = mask & per_token(choices.keep(batch), batch)
         loss = torch.where(kept, loss, 0.0)
     if choices.kl is not None and choices.kl.where == "loss":
         estimate = kl_estimate(batch.log_ratio("logp", "logp_reference"), choices.kl.estimator)
@@ -102,12 +130,18 @@ def policy_loss(choices: Choices, batch: Batch) -> Tensor:
     return (torch.where(mask, loss, 0.0) * weights).sum()
 
 
-def _per_token(kept: Tensor, batch: Batch) -> Tensor:
-    """What a mask returned, (N,) or (N, T) bool, as (N, T)."""
-    shape = tuple(batch.mask.shape)
-    if kept.dtype != torch.bool or tuple(kept.shape) not in (shape, shape[:1]):
+def _weight(correction: Correction, batch: Batch) -> Tensor:
+    """Weights (N, T) of the correction, over the mean of the whole batch if it is normalised."""
+    mean = batch.totals.weight if batch.totals else None
+    if correction.normalised and batch.totals and mean is None:
         raise ValueError(
-            f"keep returned shape {tuple(kept.shape)} and dtype {kept.dtype}; it must be bool, {shape[:1]} for "
-            f"responses or {shape} for tokens"
+            "totals.weight is missing; this correction divides by the mean weight of the whole batch: pass "
+            "Totals(..., weight=correction.mean(log_ratio, mask)) with every part, or the whole batch without totals"
         )
-    return kept if kept.dim() == 2 else kept[:, None].expand(shape)
+    return correction(batch.log_ratio(f"logp_{correction.policy}", "logp_behavior"), batch.mask, mean)
+
+
+def _times(loss: Tensor, weight: Tensor) -> Tensor:
+    """Their product, finite: two ratios may both be close to the largest float."""
+    limit = torch.finfo(loss.dtype).max * math.exp(-SPARE)
+    return loss * torch.minimum(weight, limit / loss.detach().abs().clamp(min=1))

@@ -2,16 +2,22 @@
 
 The shape says what is dropped: (N,) for whole responses, (N, T) for tokens. What is dropped adds nothing to the
 surrogate; whether the aggregation still divides by it is ``Choices.divide_by``. A mask that compares with the
-recomputed policy says so in ``needs_proximal``.
+recomputed policy says so in ``needs_proximal``. No gradient flows through a mask.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from rlnotes.objectives.batch import Anchor, Batch
+from rlnotes.estimators.divergences import KLEstimator, kl_estimate
+from rlnotes.objectives.batch import Anchor, Batch, Policy
 from rlnotes.objectives.ratios import sequence_mean
+
+Mask = Callable[[Batch], Tensor]
 
 
 @dataclass(frozen=True)
@@ -34,16 +40,128 @@ class OffPolicyMask:
 
 @dataclass(frozen=True)
 class MismatchBand:
-    """Keep a response whose geometric mean of proximal / behaviour lies in [``low``, ``high``]."""
+    """Keep the tokens whose ratio ``policy`` / behaviour lies in [``low``, ``high``].
+
+    ``ratio`` is the level that decides (a function of :mod:`rlnotes.objectives.ratios`): each token for itself, the
+    product over a response, or its geometric mean; the last two keep or drop a response as a whole. Beside an
+    importance weight without a bound this is masked importance sampling. The weight may be of another level.
+    """
 
     low: float
     high: float
-    needs_proximal = True
+    ratio: Callable[[Tensor, Tensor], Tensor] = sequence_mean
+    policy: Policy = "proximal"
+
+    @property
+    def needs_proximal(self) -> bool:
+        """True if it is the recomputed policy that is compared with the sampler."""
+        return self.policy == "proximal"
 
     def __call__(self, batch: Batch) -> Tensor:
-        """(N,) bool."""
-        ratio = sequence_mean(batch.log_ratio("logp_proximal", "logp_behavior"), batch.mask)[:, 0]
+        """(N, T) bool."""
+        ratio = self.ratio(batch.log_ratio(f"logp_{self.policy}", "logp_behavior"), batch.mask)
         return (ratio >= self.low) & (ratio <= self.high)
+
+
+@dataclass(frozen=True)
+class DivergenceMask:
+    """Keep what has an estimated KL(behaviour, ``policy``) of at most ``high`` nats: 001 appendix A.
+
+    One number per token, from x = log behaviour - log policy: k1 = x, k2 = x^2 / 2, k3 = exp(-x) - 1 + x
+    (:func:`rlnotes.estimators.divergences.kl_estimate`). ``over`` says what is compared: the number of each
+    ``"token"``, or for a whole response the ``"sum"``, ``"mean"`` or ``"max"`` over its tokens.
+
+    | mask | what |
+    |---|---|
+    | ``over="max"``, k2, ``high`` = d^2 / 2 | no token with abs(log ratio) above d (trust region masking) |
+    | ``over="mean"``, k3 | its second condition, on the average |
+    | ``over="max"``, k1, ``high`` = log(1 / c) | no token with policy / behaviour below c: :func:`veto` |
+
+    ``low`` is of use for k1 alone, which has a sign: the ratio policy / behaviour is kept in [e^-high, e^-low].
+    (verl gives e^low and e^high as bounds on the ratio itself, and so acts on its inverse.)
+    """
+
+    high: float
+    estimator: KLEstimator = "k3"
+    over: Literal["token", "sum", "mean", "max"] = "max"
+    low: float = -math.inf
+    policy: Policy = "current"
+
+    def __post_init__(self):
+        if self.estimator not in get_args(KLEstimator):
+            raise ValueError(f"estimator is {self.estimator!r}; choose k1, k2 or k3")
+        if self.over not in ("token", "sum", "mean", "max"):
+            raise ValueError(f"over is {self.over!r}; choose 'token', 'sum', 'mean' or 'max'")
+        if not self.low <= self.high:
+            raise ValueError(f"low is {self.low} and high is {self.high}; low must not be above high")
+
+    @property
+    def needs_proximal(self) -> bool:
+        """True if it is the recomputed policy that is compared with the sampler."""
+        return self.policy == "proximal"
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """(N, T) bool for tokens, (N,) bool for responses."""
+        divergence = kl_estimate(batch.log_ratio("logp_behavior", f"logp_{self.policy}").detach(), self.estimator)
+        if self.over == "max":
+            divergence = divergence.masked_fill(~batch.mask, -math.inf).max(-1).values
+        elif self.over != "token":
+            divergence = divergence.sum(-1) / (batch.mask.sum(-1) if self.over == "mean" else 1)
+        return (divergence >= self.low) & (divergence <= self.high)
+
+
+def veto(threshold: float = 1e-4, policy: Policy = "proximal") -> DivergenceMask:
+    """Drop a response with a token whose ``policy`` / behaviour is below ``threshold`` (slime).
+
+    Such a token can hardly have come from ``policy``: a sampler's failure, rather than chance.
+    """
+    return DivergenceMask(-math.log(threshold), "k1", "max", policy=policy)
+
+
+@dataclass(frozen=True)
+class Every:
+    """Keep what each of the ``masks`` keeps."""
+
+    masks: tuple[Mask, ...]
+
+    @property
+    def needs_proximal(self) -> bool:
+        """True if one of them does."""
+        return any(getattr(mask, "needs_proximal", False) for mask in self.masks)
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """(N, T) bool."""
+        kept = batch.mask
+        for mask in self.masks:
+            kept = kept & per_token(mask(batch), batch)
+        return kept
+
+
+@dataclass(frozen=True)
+class StalenessFilter:
+    """Keep what has abs(rho_k - 1) <= ``epsilon``, where rho_k = proximal / behaviour: 000 section 7.4.
+
+    ``level`` says whose ratio it is: that of each ``"token"``, or of the whole ``"response"``, the product over its
+    tokens. What it promises is no more than it says: the mean of abs(rho_k - 1) / 2 over what is kept is at most
+    ``epsilon`` / 2. That is no bound on TV(pi_k, mu), nor on TV(pi_k, law of what is kept): both can be large.
+    """
+
+    epsilon: float
+    level: Literal["token", "response"] = "token"
+    needs_proximal = True
+
+    def __post_init__(self):
+        if not self.epsilon >= 0:
+            raise ValueError(f"epsilon is {self.epsilon}; it must not be negative")
+        if self.level not in ("token", "response"):
+            raise ValueError(f"level is {self.level!r}; choose 'token' or 'response'")
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """(N, T) bool for tokens, (N,) bool for responses."""
+        log_ratio = batch.log_ratio("logp_proximal", "logp_behavior")
+        if self.level == "response":
+            log_ratio = log_ratio.sum(-1)
+        return torch.expm1(log_ratio).abs() <= self.epsilon
 
 
 @dataclass(frozen=True)
@@ -75,6 +193,17 @@ class ProximalMask(ClipMask):
     """:class:`ClipMask` on the ratio to the recomputed policy pi_k (MiniRL): 004 appendix D."""
 
     anchor: Anchor = "proximal"
+
+
+def per_token(kept: Tensor, batch: Batch) -> Tensor:
+    """What a mask returned, (N,) or (N, T) bool, as (N, T). Raises ``ValueError`` for anything else."""
+    shape = tuple(batch.mask.shape)
+    if kept.dtype != torch.bool or tuple(kept.shape) not in (shape, shape[:1]):
+        raise ValueError(
+            f"keep returned shape {tuple(kept.shape)} and dtype {kept.dtype}; it must be bool, {shape[:1]} for "
+            f"responses or {shape} for tokens"
+        )
+    return kept if kept.dim() == 2 else kept[:, None].expand(shape)
 
 
 def not_truncated(batch: Batch) -> Tensor:

@@ -13,17 +13,23 @@ A grad log pi, in a response of this one token (nothing is NaN or infinite, also
 |---|---|
 | VANILLA_PG, RLOO | 1, as always |
 | PPO_CLIP, GRPO, DR_GRPO, DAPO, GSPO, PG_IS, MINIRL | e^30: nothing bounds it; ``Clip(dual=3.0)`` would make it 0 |
+| STALE_PPO, METHOD_1, SEQUENCE_IS | e^30 |
 | DECOUPLED_PPO | e^30 times min(pi_k / mu, 2): what is far off from mu is bounded, what is far off from pi_k is not |
+| METHOD_2 | e^30 times pi_k / mu: nothing is bounded |
 | SAPO | 0 up to rounding: the soft gate closes on both sides |
 | CISPO, MINIRL_TIS | 3, the cap |
+| TOKEN_TIS, SEQ_TIS | 2, the cap |
+| TOKEN_MIS, SEQ_MIS, GEO_MIS | 0: it is dropped |
 """
+
+import math
 
 from rlnotes.estimators.baselines import group_mean, group_mean_std, leave_one_out, no_baseline
 from rlnotes.objectives.aggregations import constant, response_mean, response_sum, token_mean
-from rlnotes.objectives.gates import Cap, Clip, Correction, Soft, no_gate
+from rlnotes.objectives.gates import Cap, Clip, ClipAround, Correction, Soft, no_gate
 from rlnotes.objectives.loss import Choices
-from rlnotes.objectives.masks import ProximalMask
-from rlnotes.objectives.ratios import sequence_mean, token
+from rlnotes.objectives.masks import MismatchBand, ProximalMask
+from rlnotes.objectives.ratios import sequence, sequence_mean, token
 
 # grad J = 1/N sum_i R_i sum_t grad log pi                                                  002 eq. (39)
 VANILLA_PG = Choices(
@@ -150,6 +156,98 @@ DECOUPLED_PPO = Choices(
     correction=Correction(2.0),
 )
 
+# The three mechanisms of 000 section 7.2 for old data. Each is J = 1/N sum_i sum_t of a term, A = R - mean:
+
+# min(r A, clip(r, 1 - eps, 1 + eps) A), r = pi / mu. Old data starts outside of the interval
+STALE_PPO = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=Clip(0.2, 0.2),
+    advantage=group_mean,
+    aggregation=response_sum,
+)
+
+# min(r A, clip(r, c - eps, c + eps) A), r = pi / mu, c = pi_k / mu
+METHOD_1 = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=ClipAround(0.2),
+    advantage=group_mean,
+    aggregation=response_sum,
+)
+
+# c min(r A, clip(r, 1 - eps, 1 + eps) A), r = pi / pi_k, c = pi_k / mu without a bound
+METHOD_2 = Choices(
+    ratio=token,
+    anchor="proximal",
+    gate=Clip(0.2, 0.2),
+    advantage=group_mean,
+    aggregation=response_sum,
+    correction=Correction(math.inf),
+)
+
+# Importance sampling by token and by response, plain, truncated at C = 2, and masked (weight 0 outside of a band): what
+# verl, TRL, slime and OpenRLHF offer, here on pi / mu. PG_IS is the plain one by token. With weights pi_k / mu beside
+# a clip around pi_k: replace(METHOD_2, correction=Correction(2.0, ratio=sequence)), or outside="drop" and a low end.
+# Over their mean: Correction(..., normalised=True). With slime's veto: keep=veto(1e-4), or Every((veto(), ...)).
+
+# grad J = 1/N sum_i sum_t min(r, C) A grad log pi. CISPO with another C
+TOKEN_TIS = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=Cap(2.0),
+    advantage=group_mean,
+    aggregation=response_sum,
+)
+
+# grad J = 1/N sum_i s A sum_t grad log pi, s = prod_t r: unbiased                                      002 eq. (105)
+SEQUENCE_IS = Choices(
+    ratio=sequence,
+    anchor="behavior",
+    gate=no_gate,
+    advantage=group_mean,
+    aggregation=response_mean,  # of T_i equal terms: the term itself, once
+)
+
+# the same with min(s, C)
+SEQ_TIS = Choices(
+    ratio=sequence,
+    anchor="behavior",
+    gate=Cap(2.0),
+    advantage=group_mean,
+    aggregation=response_mean,
+)
+
+# PG_IS on tokens with 1/2 <= r <= 2
+TOKEN_MIS = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=no_gate,
+    advantage=group_mean,
+    aggregation=response_sum,
+    keep=MismatchBand(0.5, 2.0, token, "current"),
+)
+
+# SEQUENCE_IS on responses with 1/2 <= s <= 2
+SEQ_MIS = Choices(
+    ratio=sequence,
+    anchor="behavior",
+    gate=no_gate,
+    advantage=group_mean,
+    aggregation=response_mean,
+    keep=MismatchBand(0.5, 2.0, sequence, "current"),
+)
+
+# PG_IS on responses whose geometric mean s^(1/T_i) is in [0.9, 1.1]: by length, where s is not
+GEO_MIS = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=no_gate,
+    advantage=group_mean,
+    aggregation=response_sum,
+    keep=MismatchBand(0.9, 1.1, sequence_mean, "current"),
+)
+
 RECIPES: dict[str, Choices] = {
     "vanilla_pg": VANILLA_PG,
     "rloo": RLOO,
@@ -164,4 +262,13 @@ RECIPES: dict[str, Choices] = {
     "minirl": MINIRL,
     "minirl_tis": MINIRL_TIS,
     "decoupled_ppo": DECOUPLED_PPO,
+    "stale_ppo": STALE_PPO,
+    "method_1": METHOD_1,
+    "method_2": METHOD_2,
+    "token_tis": TOKEN_TIS,
+    "sequence_is": SEQUENCE_IS,
+    "seq_tis": SEQ_TIS,
+    "token_mis": TOKEN_MIS,
+    "seq_mis": SEQ_MIS,
+    "geo_mis": GEO_MIS,
 }

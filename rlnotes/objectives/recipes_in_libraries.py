@@ -11,6 +11,9 @@ within 20, TRL and slime do not.
 _NO_DUAL = "as ours without a dual clip; dual_clip makes it one"
 _MINIRL = "as its decoupled PPO: a clip around pi_k times a weight pi_k / mu, not a mask beside pi / mu"
 _OPEN = "not compared"
+_NOWHERE = "no clip around pi_k / mu"
+_BYPASS = "bypass mode with loss_type=reinforce and "
+_BESIDE = ", of pi_k / mu, beside a clip around pi_k"
 
 DIFFERENCES: dict[str, dict[str, str]] = {
     "vanilla_pg": {
@@ -103,6 +106,63 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "OpenRLHF": "the weight is clamped to 0.5 to 5, or 0 outside (icepop); off by default",
         "slime": "the weight is at most 2; off by default",
         "Stable-RL": "ppo_recompute, which caps pi / mu and not pi_k / mu",
+    },
+    "stale_ppo": {
+        "TRL": _OPEN,
+        "verl": "bypass mode with loss_type=ppo_clip; dual clip at 3; token mean",
+        "OpenRLHF": _OPEN,
+        "slime": "use_rollout_logprobs; mean over each response",
+        "Stable-RL": "loss_mode=ppo: the clip as a mask beside min(pi / mu, 3); token mean",
+    },
+    "method_1": dict.fromkeys(("TRL", "verl", "OpenRLHF", "slime", "Stable-RL"), _NOWHERE),
+    "method_2": {
+        "TRL": "as for decoupled_ppo: the weight is bounded or dropped",
+        "verl": "as for decoupled_ppo with a large threshold, but log ratios are kept within 20",
+        "OpenRLHF": "seq-mask-tis leaves the weight free, beside a band of 0.5 to 5 on the geometric mean",
+        "slime": "as for decoupled_ppo: the weight is at most 2",
+        "Stable-RL": "ppo_recompute with a large clip_ratio_c has its gradient: a mask beside pi / mu",
+    },
+    "token_tis": {
+        "TRL": "token_truncate" + _BESIDE + "; not the default",
+        "verl": _BYPASS + "rollout_is=token: the same gradient, cap 2; the aggregation is token mean unless set",
+        "OpenRLHF": "tis, kept in 0.5 to 5" + _BESIDE,
+        "slime": "kept in 0 to 2" + _BESIDE,
+        "Stable-RL": "pg_no_mask: the cap is 3; token mean",
+    },
+    "sequence_is": {
+        "TRL": "sequence_truncate with a large cap" + _BESIDE,
+        "verl": _BYPASS + "rollout_is=sequence and a large threshold; the log ratio of a response is kept within 20",
+        "OpenRLHF": "none: its weights are those of tokens",
+        "slime": "mis.py at level sequence with a large bound" + _BESIDE,
+        "Stable-RL": _OPEN,
+    },
+    "seq_tis": {
+        "TRL": "sequence_truncate, cap 3" + _BESIDE,
+        "verl": _BYPASS + "rollout_is=sequence: the same gradient with seq-mean-token-sum; cap 2",
+        "OpenRLHF": "none: its weights are those of tokens",
+        "slime": "mis.py at level sequence" + _BESIDE,
+        "Stable-RL": _OPEN,
+    },
+    "token_mis": {
+        "TRL": "token_mask" + _BESIDE + "; no lower end unless set",
+        "verl": 'rollout_is=token with a band "0.5_2.0"' + _BESIDE + "; rollout_rs=token_k1 rejects by mu / pi_k",
+        "OpenRLHF": "icepop, 0.5 to 5" + _BESIDE,
+        "slime": "icepop, or mis.py in mode mask" + _BESIDE,
+        "Stable-RL": _OPEN,
+    },
+    "seq_mis": {
+        "TRL": "sequence_mask, the default with vLLM: at most 3, no lower end" + _BESIDE,
+        "verl": "rollout_is=sequence with a band" + _BESIDE + "; rollout_rs=seq_sum_k1 rejects by mu / pi_k",
+        "OpenRLHF": "none: its one mask of responses is by the geometric mean",
+        "slime": "mis.py at level sequence in mode mask" + _BESIDE,
+        "Stable-RL": _OPEN,
+    },
+    "geo_mis": {
+        "TRL": "none",
+        "verl": "rollout_rs=seq_mean_k1, by mu / pi in bypass mode; a band like 0.999_1.001",
+        "OpenRLHF": "seq-mask-tis, 0.5 to 5" + _BESIDE,
+        "slime": "mis.py at level geometric in mode mask: the geometric mean is the weight too",
+        "Stable-RL": _OPEN,
     },
 }
 """For each name in ``RECIPES``, by library: what differs, or how to get the same."""

@@ -51,7 +51,8 @@ def loss_and_gradient(loss: Loss, tensors: dict[str, Tensor]) -> tuple[float, np
     for size in loss.parts or (rows,):
         part = {key: value[start : start + size] for key, value in (tensors | {"logp": logp}).items()}
         own = Totals.of(part["mask"], loss.max_length)
-        totals = replace(own, tokens=loss.tokens or own.tokens)
+        # what is kept is known to the loss alone, so it counts for itself
+        totals = None if loss.choices.divide_by == "kept" else replace(own, tokens=loss.tokens or own.tokens)
         total = total + policy_loss(loss.choices, batch(part, totals))
         start += size
     (gradient,) = torch.autograd.grad(total, logp)

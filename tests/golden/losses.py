@@ -7,10 +7,26 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rlnotes.objectives import CISPO, DAPO, DR_GRPO, GRPO, GSPO, MINIRL_TIS, PPO_CLIP, SAPO, Choices, KLPenalty
+from rlnotes.objectives import (
+    CISPO,
+    DAPO,
+    DR_GRPO,
+    GRPO,
+    GSPO,
+    METHOD_2,
+    MINIRL_TIS,
+    PG_IS,
+    PPO_CLIP,
+    SAPO,
+    SEQ_TIS,
+    STALE_PPO,
+    TOKEN_TIS,
+    Choices,
+    KLPenalty,
+)
 from rlnotes.objectives.aggregations import Totals, constant, response_mean, response_sum, token_mean
 from rlnotes.objectives.gates import Cap, Clip, Correction, Soft
-from rlnotes.objectives.masks import ClipMask, MismatchBand, OffPolicyMask
+from rlnotes.objectives.masks import ClipMask, DivergenceMask, Every, Mask, MismatchBand, OffPolicyMask
 from rlnotes.objectives.ratios import sequence, sequence_mean
 
 Whole = Literal["responses", "tokens"]
@@ -82,6 +98,15 @@ def token_mean_of_responses(mask: Tensor, totals: Totals) -> Tensor:
     return mask / mask.sum(-1, keepdim=True) / totals.tokens
 
 
+def trm(keep: Mask, divide_by: Literal["all", "kept"] = "all") -> Loss:
+    """Trust region masking of verl's parts: its weight is pi / mu, of tokens and without a bound."""
+    return Loss(replace(PG_IS, keep=keep, divide_by=divide_by), behavior="rollout_logp", value="score")
+
+
+# max of |log ratio| <= 0.5, as x^2 / 2; mean of k3 <= 0.02; both
+TRM: dict[str, Mask] = {"max": DivergenceMask(0.125, "k2", "max"), "avg": DivergenceMask(0.02, "k3", "mean")}
+TRM["both"] = Every((TRM["max"], TRM["avg"]))
+
 OFF = 1e4  # verl cannot switch its dual clip off; its users set c so high that it does nothing
 DUAL3 = Clip(0.2, 0.2, dual=3.0)
 # verl and OpenRLHF divide by a response's length + 1e-8, which takes up to 1e-8 of a response's mean away
@@ -105,15 +130,13 @@ LOSSES: dict[str, Loss] = {
     "verl/cispo_default": Loss(capped(1.2, 0.8), value="score"),
     "verl/cispo_onesided": Loss(capped(5.0), value="score"),
     # PPO whose anchor is the sampler itself: no recomputed log-probabilities
-    "verl/bypass_ppo_clip": Loss(clip(dual=3.0), behavior="rollout_logp"),
-    "verl/bypass_pg_is_untruncated": Loss(replace(CISPO, gate=Cap(math.inf)), behavior="rollout_logp", value="score"),
-    "verl/bypass_pg_token_tis": Loss(replace(CISPO, gate=Cap(2.0)), behavior="rollout_logp", value="score"),
-    "verl/bypass_pg_seq_tis": Loss(
-        # a response's ratio stands at each of its tokens, so its mean is their sum
-        replace(CISPO, ratio=sequence, gate=Cap(2.0), aggregation=response_mean),
-        behavior="rollout_logp",
-        value="score",
-    ),
+    "verl/bypass_ppo_clip": Loss(replace(STALE_PPO, gate=DUAL3, aggregation=token_mean), behavior="rollout_logp"),
+    "verl/bypass_pg_is_untruncated": Loss(PG_IS, behavior="rollout_logp", value="score"),
+    "verl/bypass_pg_token_tis": Loss(TOKEN_TIS, behavior="rollout_logp", value="score"),
+    # a response's ratio stands at each of its tokens, so its mean is their sum
+    "verl/bypass_pg_seq_tis": Loss(SEQ_TIS, behavior="rollout_logp", value="score"),
+    **{f"verl/trm_{name}_divideN": trm(keep) for name, keep in TRM.items()},
+    **{f"verl/trm_{name}_divideAccepted": trm(keep, "kept") for name, keep in TRM.items()},
     "verl/decoupled_ppo_token_tis": Loss(corrected(clip(dual=3.0), Correction(2.0))),
     "verl/decoupled_ppo_seq_tis": Loss(corrected(clip(dual=3.0), Correction(2.0, ratio=sequence))),
     "verl/decoupled_ppo_token_icepop": Loss(corrected(clip(dual=3.0), Correction(5.0, 0.5, "drop"))),
@@ -156,7 +179,7 @@ LOSSES: dict[str, Loss] = {
     "openrlhf/tis": Loss(corrected(PPO_CLIP, Correction(5.0, 0.5))),
     "openrlhf/icepop": Loss(corrected(PPO_CLIP, Correction(5.0, 0.5, "drop"))),
     # the response's geometric mean decides, and the token's weight knows no limit
-    "openrlhf/seq_mask_tis": Loss(replace(corrected(PPO_CLIP, Correction(math.inf)), keep=MismatchBand(0.5, 5.0))),
+    "openrlhf/seq_mask_tis": Loss(replace(METHOD_2, aggregation=token_mean, keep=MismatchBand(0.5, 5.0))),
     # slime returns sums over responses (or tokens) and divides by their number later, outside the function
     "slime/grpo": Loss(GRPO, divide="responses"),
     "slime/grpo_dual3": Loss(replace(GRPO, gate=DUAL3), divide="responses"),

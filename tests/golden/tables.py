@@ -1,5 +1,6 @@
-"""Weights for the sampler's mismatch, advantages, KL estimates, length penalties and filters: ours for each peer's."""
+"""Weights and rejections for the sampler's mismatch, advantages, KL estimates, filters: ours for each peer's."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +11,12 @@ import torch
 
 from rlnotes.estimators.baselines import group_mean, group_mean_batch_std, group_mean_std, leave_one_out
 from rlnotes.estimators.divergences import KLEstimator, kl_estimate
+from rlnotes.objectives import Batch
 from rlnotes.objectives.gates import Correction
-from rlnotes.objectives.ratios import sequence, sequence_mean
+from rlnotes.objectives.masks import DivergenceMask, Every, Mask, MismatchBand, per_token, veto
+from rlnotes.objectives.ratios import sequence, sequence_mean, token
 from rlnotes.objectives.shaping import OverlongPenalty, informative
-from tests.golden import arrays, batch_of, group_size, inputs, mask_of, variant_of
+from tests.golden import arrays, batch_of, group_size, inputs, manifest, mask_of, variant_of
 
 # --- Weights for the sampler's mismatch
 
@@ -27,16 +30,70 @@ WEIGHTS: dict[str, Correction] = {
     "slime/mis_clip_token": Correction(2.0, 0.5),
     # slime keeps the weight and takes the token out of the mask: the product of the two is our weight
     "slime/mis_mask_geo": Correction(1.1, 0.9, "drop", sequence_mean),
+    "slime/mis_mask_token_veto": Correction(2.0),
+    "verl/weights_token_tis_norm": Correction(2.0, normalised=True),
+    "verl/weights_seq_tis_norm": Correction(2.0, ratio=sequence, normalised=True),
+    "slime/mis_truncate_token_norm": Correction(2.0, normalised=True),
 }
 
 
+def mismatched(case_id: str) -> Batch:
+    """The golden batch, with pi_k and mu as what the case compares; pi is pi_k."""
+    name, mapping = batch_of(case_id), manifest()[case_id]["argument_mapping"]
+    trained, sampled = mapping.get("log_ratio", "old_logp - rollout_logp").split()[0:3:2]
+    proximal = inputs(name, trained)
+    return Batch(proximal, mask_of(name), inputs(name, "adv"), inputs(name, sampled), proximal)
+
+
 def assert_same_weights(case_id: str, correction: Correction) -> None:
-    """Fails unless our weights are the peer's under the mask."""
-    name, found = batch_of(case_id), arrays()
-    mask = mask_of(name)
-    log_ratio = torch.where(mask, inputs(name, "old_logp") - inputs(name, "rollout_logp"), 0.0)
+    """Fails unless our weights are the peer's under the mask, or under what the case rejects beside."""
+    found, made = arrays(), mismatched(case_id)
+    kept = REJECTIONS.get(variant_of(case_id))
+    ours = correction(made.log_ratio("logp_proximal", "logp_behavior"), made.mask)
+    ours = ours * per_token(kept(made), made) if kept else ours
     expected = found[f"{case_id}/weights"] * found.get(f"{case_id}/kept_mask", 1.0)
-    np.testing.assert_allclose(correction(log_ratio, mask)[mask], expected[mask.numpy()], 1e-6, 1e-12)
+    np.testing.assert_allclose(ours[made.mask], expected[made.mask.numpy()], 1e-6, 1e-12)
+
+
+# --- What is rejected for the sampler's mismatch
+
+
+def rejected(level: str, estimator: KLEstimator, threshold: float | tuple[float, float]) -> DivergenceMask:
+    """verl's ``rollout_rs``. Its two thresholds for k1 are on the exponential of the estimate, the ratio's inverse."""
+    over = level.removeprefix("seq_")
+    assert over in ("token", "sum", "mean", "max")
+    if not isinstance(threshold, tuple):
+        return DivergenceMask(threshold, estimator, over, policy="proximal")
+    low, high = (math.log(end) for end in threshold)
+    return DivergenceMask(high, estimator, over, low, "proximal")
+
+
+REJECTIONS: dict[str, Mask] = {
+    "verl/reject_token_k1_0.5_2.0": rejected("token", "k1", (0.5, 2.0)),
+    "verl/reject_token_k1_0.5_5.0": rejected("token", "k1", (0.5, 5.0)),
+    "verl/reject_token_k2_0.05": rejected("token", "k2", 0.05),
+    "verl/reject_token_k3_0.05": rejected("token", "k3", 0.05),
+    "verl/reject_seq_sum_k1_0.5_2.0": rejected("seq_sum", "k1", (0.5, 2.0)),
+    "verl/reject_seq_sum_k3_0.5": rejected("seq_sum", "k3", 0.5),
+    "verl/reject_seq_mean_k1_0.9_1.25": rejected("seq_mean", "k1", (0.9, 1.25)),
+    "verl/reject_seq_mean_k1_0.999_1.001": rejected("seq_mean", "k1", (0.999, 1.001)),
+    "verl/reject_seq_mean_k2_0.02": rejected("seq_mean", "k2", 0.02),
+    "verl/reject_seq_mean_k3_0.02": rejected("seq_mean", "k3", 0.02),
+    "verl/reject_seq_max_k2_0.125": rejected("seq_max", "k2", 0.125),
+    "verl/reject_seq_max_k3_0.3": rejected("seq_max", "k3", 0.3),
+    "verl/reject_seq_max_k2+seq_mean_k3_0.125+0.02": Every(
+        (rejected("seq_max", "k2", 0.125), rejected("seq_mean", "k3", 0.02))
+    ),
+    # slime keeps its truncated weights and rejects beside them
+    "slime/mis_mask_token_veto": Every((MismatchBand(0.5, 2.0, token), veto(0.2))),
+}
+
+
+def assert_same_rejections(case_id: str, keep: Mask) -> None:
+    """Fails unless we keep the tokens that the peer keeps."""
+    made = mismatched(case_id)
+    ours = made.mask & per_token(keep(made), made)
+    np.testing.assert_array_equal(ours, arrays()[f"{case_id}/kept_mask"].astype(bool))
 
 
 # --- Advantages

@@ -10,7 +10,7 @@ from tests import golden
 from tests.golden import batch_of, comparison, ids, tables, variant_of
 from tests.golden.losses import LOSSES
 from tests.golden.not_covered import NOT_COVERED
-from tests.golden.tables import ADVANTAGES, FILTERS, KLS, PENALTIES, WEIGHTS
+from tests.golden.tables import ADVANTAGES, FILTERS, KLS, PENALTIES, REJECTIONS, WEIGHTS
 
 ADVANTAGE_IDS = [case_id for case_id in ids(ADVANTAGES) if batch_of(case_id) != "single"]
 GROUP_OF_ONE_IDS = [case_id for case_id in ids(ADVANTAGES) if batch_of(case_id) == "single"]
@@ -27,6 +27,11 @@ def test_loss_and_gradient(case_id: str):
 @pytest.mark.parametrize("case_id", ids(WEIGHTS))
 def test_weights(case_id: str):
     tables.assert_same_weights(case_id, WEIGHTS[variant_of(case_id)])
+
+
+@pytest.mark.parametrize("case_id", ids(REJECTIONS))
+def test_rejections(case_id: str):
+    tables.assert_same_rejections(case_id, REJECTIONS[variant_of(case_id)])
 
 
 @pytest.mark.parametrize("case_id", ADVANTAGE_IDS)
@@ -62,7 +67,7 @@ def test_groups_that_are_kept(case_id: str):
 
 
 def test_every_variant_is_covered_or_named():
-    covered = [*LOSSES, *WEIGHTS, *ADVANTAGES, *KLS, *PENALTIES, *FILTERS, *NOT_COVERED]
+    covered = [*LOSSES, *{**WEIGHTS, **REJECTIONS}, *ADVANTAGES, *KLS, *PENALTIES, *FILTERS, *NOT_COVERED]
     assert sorted(covered) == sorted({variant_of(case_id) for case_id in golden.manifest()})
 
 
@@ -70,16 +75,17 @@ def test_number_of_cases():
     def per_peer(case_ids: list[str]) -> dict[str, int]:
         return dict(Counter(case_id.split("/")[0] for case_id in case_ids))
 
-    losses = {"verl": 83, "trl": 91, "openrlhf": 33, "slime": 37, "oat": 30, "stable_rl": 20}
+    losses = {"verl": 101, "trl": 91, "openrlhf": 33, "slime": 37, "oat": 30, "stable_rl": 20}
     assert per_peer(ids(LOSSES)) == losses
-    assert per_peer(ids(WEIGHTS)) == {"verl": 12, "slime": 8}
+    assert per_peer(ids(WEIGHTS)) == {"verl": 18, "slime": 12}
+    assert per_peer(ids(REJECTIONS)) == {"verl": 39, "slime": 2}  # slime's two are among its weights too
     assert per_peer(ADVANTAGE_IDS) == {"verl": 15, "trl": 9, "openrlhf": 9, "r1zero": 6, "slime": 6}
     assert per_peer(GROUP_OF_ONE_IDS) == {"verl": 5, "trl": 3, "openrlhf": 2, "r1zero": 2, "slime": 1}
     assert per_peer(ids(KLS)) == {"verl": 18, "openrlhf": 9, "slime": 24}
     assert per_peer(ids(PENALTIES)) == {"verl": 1, "trl": 1, "openrlhf": 1}
     assert per_peer(ids(FILTERS)) == {"verl": 1, "openrlhf": 1, "slime": 1}
     assert len(golden.manifest()) == 560
-    assert len(ids(NOT_COVERED)) == 131
+    assert len(ids(NOT_COVERED)) == 64
 
 
 # Settings of the manifest that say which function was run or that were switched off, not a number of ours
@@ -101,6 +107,8 @@ def test_the_table_holds_the_peers_settings(case_id: str):
                 assert loss.choices.aggregation is comparison.AGGREGATIONS[value]
         elif name in ("max_completion_length", "generate_max_length"):
             assert loss.choices.aggregation is not constant or ours[name] == value
+        elif name == "global_batch_size":
+            assert loss.choices.divide_by == "all" and value == len(golden.mask_of(batch_of(case_id)))
         elif name not in STRUCTURE | UNUSED.get(variant_of(case_id), set()):
             assert ours[name] == value, name
 

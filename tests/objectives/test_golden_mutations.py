@@ -15,7 +15,7 @@ from rlnotes.estimators.divergences import kl_estimate
 from rlnotes.objectives import KLPenalty
 from rlnotes.objectives.aggregations import Totals, constant, response_mean, response_sum, token_mean
 from rlnotes.objectives.gates import Cap, Clip, Correction, Soft, no_gate
-from rlnotes.objectives.masks import ClipMask, ProximalMask
+from rlnotes.objectives.masks import ClipMask, DivergenceMask, Every, ProximalMask
 from rlnotes.objectives.ratios import sequence, sequence_mean, token
 from rlnotes.objectives.shaping import OverlongPenalty, informative
 from tests.golden import tables, variant_of
@@ -65,6 +65,8 @@ def corrected_by(**change: Any) -> Callable[[Loss], Loss]:
 
     return mutate
 
+
+MAX, AVG = DivergenceMask(0.125, "k2", "max"), DivergenceMask(0.02, "k3", "mean")
 
 WRONG: list[tuple[str, str, Callable[[Loss], Loss]]] = [
     ("low and high swapped", "verl/vanilla_dapo@extreme", to(gate=Clip(0.28, 0.2, dual=10.0))),
@@ -123,6 +125,16 @@ WRONG: list[tuple[str, str, Callable[[Loss], Loss]]] = [
     ("a mask where there is none", "stable_rl/pg_no_mask@extreme", to(keep=ClipMask())),
     ("another cap behind a mask", "stable_rl/ppo@extreme", to(gate=Cap(5.0))),
     ("divided by the responses", "stable_rl/ppo_sumnorm@mild", lambda loss: replace(loss, divide=1.0)),
+    ("divided by what is kept", "verl/trm_max_divideN@stale", to(divide_by="kept")),
+    ("divided by all, where kept is meant", "verl/trm_max_divideAccepted@stale", to(divide_by="all")),
+    ("no trust region", "verl/trm_avg_divideN@stale", to(keep=None)),
+    ("max for mean", "verl/trm_avg_divideN@stale", to(keep=replace(AVG, over="max"))),
+    ("mean for max", "verl/trm_max_divideAccepted@stale", to(keep=replace(MAX, over="mean"))),
+    ("tokens for responses", "verl/trm_max_divideN@stale", to(keep=replace(MAX, over="token"))),
+    ("one condition of two", "verl/trm_both_divideN@stale", to(keep=MAX)),
+    ("a trust region around pi_k", "verl/trm_avg_divideAccepted@stale", to(keep=replace(AVG, policy="proximal"))),
+    ("another trust region", "verl/trm_both_divideAccepted@stale", to(keep=Every((MAX, replace(AVG, high=0.01))))),
+    ("a capped weight in a trust region", "verl/trm_max_divideN@stale", to(gate=Cap(1.05))),
     ("one batch for two parts", "trl/ga2_grpo@mild", lambda loss: replace(loss, parts=(), divide=1.0)),
 ]
 
@@ -160,6 +172,33 @@ def test_a_weight_of_behavior_over_proximal_is_rejected():
         assert_same_loss("oat/grpo_tis@stale", corrected_by(ratio=reversed_token)(LOSSES["oat/grpo_tis"]))
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         tables.assert_same_weights("verl/weights_token_tis@stale", Correction(2.0, ratio=reversed_token))
+
+
+NORM = Correction(2.0, normalised=True)
+WRONG_WEIGHTS: dict[str, tuple[str, Correction]] = {
+    "not over the mean": ("verl/weights_token_tis_norm@stale", Correction(2.0)),
+    "bounded after the mean": ("verl/weights_token_tis_norm@stale", replace(NORM, high=1e9)),
+    "tokens for responses": ("verl/weights_seq_tis_norm@stale", NORM),
+    "responses for tokens": ("verl/weights_token_tis_norm@stale", replace(NORM, ratio=sequence)),
+    "geometric mean for product": ("verl/weights_seq_tis_norm@stale", replace(NORM, ratio=sequence_mean)),
+    "not over the mean, slime": ("slime/mis_truncate_token_norm@stale", Correction(2.0)),
+    "a lower end, slime": ("slime/mis_truncate_token_norm@stale", replace(NORM, low=0.5)),
+    "over the mean, slime": ("slime/mis_mask_token_veto@stale", NORM),
+}
+
+
+@pytest.mark.parametrize(("case_id", "correction"), WRONG_WEIGHTS.values(), ids=WRONG_WEIGHTS)
+def test_a_wrong_weight_is_rejected(case_id: str, correction: Correction):
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        tables.assert_same_weights(case_id, correction)
+
+
+def test_a_mean_over_the_tokens_of_all_responses_is_rejected(monkeypatch: pytest.MonkeyPatch):
+    """verl averages a response's weight over responses, not over their tokens."""
+    monkeypatch.setattr(Correction, "mean", lambda self, x, mask: float(self._bounded(x, mask)[mask].mean()))
+    tables.assert_same_weights("verl/weights_token_tis_norm@stale", NORM)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        tables.assert_same_weights("verl/weights_seq_tis_norm@stale", replace(NORM, ratio=sequence))
 
 
 def scaled(rewards: Any, group_size: int, ddof: int = 1, eps: float = 1e-6, eps_inside: bool = False) -> Any:

@@ -20,6 +20,8 @@ from rlnotes.objectives import (
     VANILLA_PG,
     Choices,
 )
+from rlnotes.objectives.aggregations import response_sum
+from rlnotes.objectives.ratios import sequence
 from rlnotes.objectives.recipes_in_libraries import DIFFERENCES
 from tests.objectives.batches import loss_and_gradient, tensors
 
@@ -35,6 +37,8 @@ def test_which_recipes_need_the_recomputed_policy():
         "minirl",
         "minirl_tis",
         "decoupled_ppo",
+        "method_1",
+        "method_2",
     }
 
 
@@ -65,7 +69,9 @@ def test_on_policy_every_gradient_is_the_weighted_score(name: str):
     made = tensors(spread=0.0)
     choices = RECIPES[name]
     _, gradient = loss_and_gradient(choices, made)
-    plain = replace(VANILLA_PG, aggregation=choices.aggregation)
+    # the product over a response is differentiated as a whole: once the sum over its tokens
+    of_responses = choices.ratio is sequence
+    plain = replace(VANILLA_PG, aggregation=response_sum if of_responses else choices.aggregation)
     np.testing.assert_allclose(gradient, loss_and_gradient(plain, made)[1], rtol=1e-12, atol=1e-15)
 
 

@@ -15,8 +15,10 @@ from tests.objectives.batches import loss_and_gradient, tensors
 
 E30 = math.exp(30)
 # the weight before A grad log pi where pi is e^30 times as likely as mu and pi_k, and A < 0: as the module says
-PULL = dict(vanilla_pg=1.0, rloo=1.0, sapo=0.0, cispo=3.0, minirl_tis=3.0)
+PULL = dict(vanilla_pg=1.0, rloo=1.0, sapo=0.0, cispo=3.0, minirl_tis=3.0, token_tis=2.0, seq_tis=2.0)
+PULL |= dict(token_mis=0.0, seq_mis=0.0, geo_mis=0.0)
 PULL |= dict.fromkeys(("ppo_clip", "grpo", "dr_grpo", "dapo", "gspo", "pg_is", "minirl", "decoupled_ppo"), E30)
+PULL |= dict.fromkeys(("stale_ppo", "method_1", "method_2", "sequence_is"), E30)
 
 
 def one_token(log_ratio: float, advantage: float, dtype: torch.dtype = torch.float64, proximal: float | None = None):
@@ -46,6 +48,9 @@ def test_what_bounds_the_pull():
     assert gradient[0, 0] == 0
     assert pull("decoupled_ppo", 30.0, -1.0, proximal=30.0) == 2.0
     np.testing.assert_allclose(pull("minirl", 30.0, -1.0, proximal=30.0), E30)
+    # Method 2's weight and ratio make pi / mu between them, wherever pi_k is
+    np.testing.assert_allclose(pull("method_2", 30.0, -1.0, proximal=15.0), E30)
+    np.testing.assert_allclose(pull("method_2", 30.0, -1.0, proximal=30.0), E30)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
