@@ -9,10 +9,28 @@ from dataclasses import dataclass
 from typing import get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from rlnotes.lm.config import RolloutWeights
+from rlnotes.lm.config import RolloutKVCache, RolloutWeights
 from rlnotes.lm.model import Transformer
+from rlnotes.lm.quantize import fake_quantized
+from rlnotes.lm.versions import VersionMixture
+
+_BLOCK_WEIGHTS = ("qkv.weight", "out.weight", "up.weight", "down.weight")  # of attention, network, experts
+
+
+class SplitLinear(nn.Module):
+    """A linear layer that adds up its products in ``pieces``: equal in real numbers, in floating point nearly."""
+
+    def __init__(self, layer: nn.Linear, pieces: int):
+        super().__init__()
+        self.weight, self.pieces = layer.weight, pieces
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x`` (..., in) to (..., out)."""
+        parts = zip(x.tensor_split(self.pieces, -1), self.weight.tensor_split(self.pieces, -1), strict=True)
+        return torch.stack([F.linear(part, weight) for part, weight in parts]).sum(0)
 
 
 @dataclass(frozen=True)
@@ -21,30 +39,53 @@ class Behavior:
 
     | field | meaning |
     |---|---|
-    | ``weights`` | ``"bfloat16"``: mu's weights are pi's, rounded to bfloat16; it computes in pi's own precision |
+    | ``weights`` | mu's weights are pi's, rounded to this format; it computes in pi's own precision |
     | ``logit_noise`` | standard deviation of Gaussian noise on every logit of mu, fresh for each token sampled |
+    | ``kv_cache`` | what mu remembers of a text, its keys and values, prompt included, is rounded to this format |
+    | ``blocks`` | mu adds up each product of a linear layer in this many pieces: the same sum in another order |
+    | ``mixture`` | older weights that sample too, each its own tokens; the switches above apply to every version |
 
     Noise makes mu a random policy: each token has a distribution of its own, and its log-probability is the one in
     that distribution. Importance weights pi / mu are exact all the same, whatever the noise was.
+
+    bfloat16 rounds every weight, for a server that loads such a copy has no others. The formats with a scale round the
+    linear layers of the blocks, where nearly all weights are, and leave what servers leave: the embeddings, which are
+    looked up and not multiplied, the norms, the head, and a mixture's router, which is small and decides much.
     """
 
     weights: RolloutWeights = "float32"
     logit_noise: float = 0.0
+    kv_cache: RolloutKVCache = "float32"
+    blocks: int = 1
+    mixture: VersionMixture | None = None
 
     def __post_init__(self):
-        if self.weights not in get_args(RolloutWeights):
-            raise ValueError(f"weights is {self.weights!r}; choose one of {', '.join(get_args(RolloutWeights))}")
+        for name, formats in (("weights", get_args(RolloutWeights)), ("kv_cache", get_args(RolloutKVCache))):
+            if getattr(self, name) not in formats:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(formats)}")
         if not 0 <= self.logit_noise < float("inf"):
             raise ValueError(f"logit_noise is {self.logit_noise}; it must be 0 (none) or positive and finite")
+        if self.blocks < 1:
+            raise ValueError(f"blocks is {self.blocks}; it must be 1 (one sum) or more")
 
     @torch.no_grad()
     def rollout_model(self, model: Transformer) -> Transformer:
-        """The model that samples: ``model`` itself, or a changed copy of it. ``model`` is never changed."""
-        if self.weights == "float32":
+        """The model that samples: ``model`` itself, or a changed copy of it. ``model`` is never changed.
+
+        Raises ``ValueError`` for a weight that is not finite, and for more ``blocks`` than a sum has terms.
+        """
+        if self.weights == "float32" and self.blocks == 1:
             return model
+        if self.blocks > model.config.d_model:
+            raise ValueError(f"blocks is {self.blocks}; the shortest sum has {model.config.d_model} terms: take fewer")
         copy = deepcopy(model).requires_grad_(False)
-        for weight in copy.parameters():
-            weight.copy_(weight.to(torch.bfloat16))
+        for name, weight in copy.named_parameters():
+            if self.weights == "bfloat16" or name.endswith(_BLOCK_WEIGHTS):
+                weight.copy_(fake_quantized(weight, self.weights, name))
+        if self.blocks > 1:
+            for name, layer in list(copy.named_modules()):
+                if isinstance(layer, nn.Linear):
+                    copy.set_submodule(name, SplitLinear(layer, self.blocks))
         return copy
 
     def logits(self, logits: Tensor, generator: torch.Generator) -> Tensor:

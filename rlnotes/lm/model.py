@@ -1,4 +1,4 @@
-"""A decoder-only transformer: learned positions, layer norm, ReLU, no biases.
+"""A decoder-only transformer: learned positions, layer norm, ReLU, no biases; dense, or with a mixture of experts.
 
 One ``forward`` serves three uses, told apart by the ``memory`` it is given: a plain pass (none), cached
 decoding (``KVCache``), and scoring many responses behind one shared prompt (``Prefix``).
@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rlnotes.lm.config import ModelConfig
+from rlnotes.lm.config import ModelConfig, RolloutKVCache
+from rlnotes.lm.experts import Experts, Routes
+from rlnotes.lm.quantize import rounded
 
 
 def positions(mask: Tensor) -> Tensor:
@@ -31,27 +33,39 @@ class Memory(Protocol):
 
 
 class KVCache:
-    """Keys and values of a growing batch of sequences, allocated once: (L, N, H, S, D) each."""
+    """Keys and values of a growing batch of sequences, allocated once: (L, N, H, S, D) each.
 
-    def __init__(self, config: ModelConfig, n: int, length: int, device: torch.device, dtype: torch.dtype):
+    What goes in is rounded to ``kind``: "float32" is no change, "float8" has a scale for each key and each value.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        n: int,
+        length: int,
+        device: torch.device,
+        dtype: torch.dtype,
+        kind: RolloutKVCache = "float32",
+    ):
         shape = (config.n_layers, n, config.n_heads, length, config.d_model // config.n_heads)
         self.k = torch.empty(shape, device=device, dtype=dtype)
         self.v = torch.empty(shape, device=device, dtype=dtype)
+        self.kind: RolloutKVCache = kind
         self.length = 0
 
     def start(self, prefix: "Prefix", repeat: int) -> None:
         """Fill the first positions with a prompt's keys and values, each prompt ``repeat`` times."""
         p = prefix.length
         for layer, (k, v) in enumerate(prefix.layers):
-            self.k[layer].unflatten(0, (-1, repeat))[..., :p, :] = k[:, None]
-            self.v[layer].unflatten(0, (-1, repeat))[..., :p, :] = v[:, None]
+            self.k[layer].unflatten(0, (-1, repeat))[..., :p, :] = rounded(k, self.kind)[:, None]
+            self.v[layer].unflatten(0, (-1, repeat))[..., :p, :] = rounded(v, self.kind)[:, None]
         self.length = p
 
     def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Write one step and return views of everything so far."""
         end = self.length + k.shape[2]
-        self.k[layer, :, :, self.length : end] = k
-        self.v[layer, :, :, self.length : end] = v
+        self.k[layer, :, :, self.length : end] = rounded(k, self.kind)
+        self.v[layer, :, :, self.length : end] = rounded(v, self.kind)
         if layer == self.k.shape[0] - 1:
             self.length = end
         return self.k[layer, :, :, :end], self.v[layer, :, :, :end]
@@ -117,7 +131,9 @@ def attention_mask(n_queries: int, n_keys: int, key_mask: Tensor | None, device:
 
 
 class Block(nn.Module):
-    """One layer: attention, then a ReLU network four times as wide, both added to the residual stream."""
+    """One layer: attention, then a ReLU network four times as wide or a mixture of them, both added to the residual
+    stream.
+    """
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -126,11 +142,15 @@ class Block(nn.Module):
         self.norm_attention, self.norm_mlp = nn.LayerNorm(d, bias=False), nn.LayerNorm(d, bias=False)
         self.qkv = nn.Linear(d, 3 * d, bias=False)
         self.out = nn.Linear(d, d, bias=False)
-        self.up = nn.Linear(d, 4 * d, bias=False)
-        self.down = nn.Linear(4 * d, d, bias=False)
+        self.experts = Experts(config) if config.experts else None
+        if self.experts is None:
+            self.up = nn.Linear(d, 4 * d, bias=False)
+            self.down = nn.Linear(4 * d, d, bias=False)
 
-    def forward(self, x: Tensor, layer: int, mask: Tensor | None, memory: Memory | None) -> Tensor:
-        """``x`` (N, n, d) to (N, n, d)."""
+    def forward(
+        self, x: Tensor, layer: int, mask: Tensor | None, memory: Memory | None, routes: Routes | None = None
+    ) -> Tensor:
+        """``x`` (N, n, d) to (N, n, d). ``routes`` takes down which experts were used."""
         n, length, d = x.shape
         qkv = self.qkv(self.norm_attention(x)).view(n, length, 3, self.n_heads, d // self.n_heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
@@ -138,7 +158,8 @@ class Block(nn.Module):
             k, v = memory.extend(layer, k, v)
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         x = x + self.out(attended.transpose(1, 2).reshape(n, length, d))
-        return x + self.down(F.relu(self.up(self.norm_mlp(x))))
+        normed = self.norm_mlp(x)
+        return x + (self.down(F.relu(self.up(normed))) if self.experts is None else self.experts(normed, routes))
 
 
 class Transformer(nn.Module):
@@ -174,12 +195,17 @@ class Transformer(nn.Module):
         return self.head.weight.device
 
     def hidden(
-        self, tokens: Tensor, position: Tensor, key_mask: Tensor | None = None, memory: Memory | None = None
+        self,
+        tokens: Tensor,
+        position: Tensor,
+        key_mask: Tensor | None = None,
+        memory: Memory | None = None,
+        routes: Routes | None = None,
     ) -> Tensor:
         """The last layer's states (N, n, d) of ``tokens`` (N, n) at ``position`` (n,) or (N, n).
 
         ``key_mask`` (N, keys) bool hides padded keys, those in ``memory`` first. Positions at or past the
-        context raise ``ValueError``: they never wrap.
+        context raise ``ValueError``: they never wrap. ``routes`` takes down the experts of a mixture model.
         """
         x = self.token_embedding(tokens) + self.position_embedding(position)
         n_keys = tokens.shape[1]
@@ -189,7 +215,7 @@ class Transformer(nn.Module):
             n_keys += memory.prefix.length
         mask = attention_mask(tokens.shape[1], n_keys, key_mask, tokens.device)
         for layer, block in enumerate(self.blocks):
-            x = block(x, layer, mask, memory)
+            x = block(x, layer, mask, memory, routes)
         return self.norm(x)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
