@@ -3,10 +3,9 @@
 import csv
 import json
 import platform
-import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from rlnotes.objectives import Choices
 
 METRICS = (
     *("reward", "accuracy", "length", "length_wrong", "entropy", "gradient_norm", "no_gradient", "wasted_groups"),
-    *("truncated", "mismatch", "rounds"),
+    *("truncated", "mismatch", "rounds", "staleness", "update_shift", "lag", "ess_sequence"),
 )
 COLUMNS = ("method", "seed", "step", "tokens", *METRICS)
 
@@ -48,6 +47,8 @@ class Comparison:
     evaluate_every: int = 5
     """steps between measurements of ``accuracy``, on ``prompts_evaluated`` held-out prompts"""
     prompts_evaluated: int = 512
+    record_every: int = 1
+    """steps between rows of the table, so that a long comparison makes a small file"""
 
     def config(self, method: str, seed: int) -> TrainConfig:
         """The settings of one run."""
@@ -55,7 +56,7 @@ class Comparison:
 
 
 def run(comparison: Comparison, method: str, seed: int) -> list[Metrics]:
-    """One run: a row for its start, with ``step`` 0, and one for each step. ``accuracy`` is missing between."""
+    """One run: a row for its start, with ``step`` 0, and one for each recorded. ``accuracy`` may be missing between."""
     trainer = Trainer(comparison.config(method, seed), choices=comparison.methods[method].choices)
     for _ in trainer.run(steps=0):  # the warm start, where no weights are shipped
         pass
@@ -64,7 +65,8 @@ def run(comparison: Comparison, method: str, seed: int) -> list[Metrics]:
         over = trainer.tokens >= comparison.tokens
         if over or trainer.step % comparison.evaluate_every == 0:
             metrics["accuracy"] = trainer.evaluate(comparison.prompts_evaluated)
-        rows.append(metrics)
+        if over or trainer.step % comparison.record_every == 0:
+            rows.append(metrics)
         if over:
             return rows
     raise AssertionError("a run goes on until its tokens are used up")
@@ -91,7 +93,7 @@ def compare(comparison: Comparison, table: Path, seeds: int = 5, workers: int = 
             raise ValueError(f"{name} is {value}; it must be at least 1")
     described = describe(comparison)
     note = table.with_suffix(".json")
-    if note.exists() and json.loads(note.read_text(encoding="utf-8"))["comparison"] != described["comparison"]:
+    if note.exists() and compared(json.loads(note.read_text(encoding="utf-8"))) != described["comparison"]:
         raise ValueError(f"{note} describes other settings; choose another file, or remove {table} and {note}")
     table.parent.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
@@ -110,8 +112,10 @@ def compare(comparison: Comparison, table: Path, seeds: int = 5, workers: int = 
 
 
 def append(table: Path, method: str, seed: int, rows: list[Metrics]) -> None:
-    """Write one run at the end of ``table``, in one piece."""
-    lines = [[method, seed, *(_short(row.get(column)) for column in COLUMNS[2:])] for row in rows]
+    """Write one run at the end of ``table``, in one piece, in the columns that the table has: older ones have fewer."""
+    with table.open(encoding="utf-8", newline="") as file:
+        columns = next(csv.reader(file))[2:]
+    lines = [[method, seed, *(_short(row.get(column)) for column in columns)] for row in rows]
     with table.open("a", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)
 
@@ -123,16 +127,41 @@ def _short(value: float | None) -> str:
 
 def describe(comparison: Comparison) -> dict[str, Any]:
     """What somebody needs to know to make the table again."""
-    settings = asdict(comparison.base)
-    methods = {name: dict(choices=_named(m.choices), changes=dict(m.changes)) for name, m in comparison.methods.items()}
+    settings = _plain(asdict(comparison.base))
+    methods = {
+        name: dict(choices=_named(m.choices), changes=_plain(m.changes)) for name, m in comparison.methods.items()
+    }
     made_of = dict(question=comparison.question, base=settings, methods=methods, tokens=comparison.tokens)
     machine = dict(python=platform.python_version(), torch=torch.__version__, processor=platform.machine())
     return dict(comparison=made_of, machine=machine)
 
 
-def _named(choices: Choices) -> str:
-    """The choices as text, functions by their names: an address in memory would be another one each time."""
-    return re.sub(r"<function ([\w.]+) at \w+>", r"\1", repr(choices))
+def compared(note: dict[str, Any]) -> dict[str, Any]:
+    """What a table's note says was compared. A setting that is younger than the note stands at its default: off."""
+    made_of = note["comparison"]
+    return made_of | dict(base=_plain(asdict(TrainConfig())) | made_of["base"])
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as a file gives them back: lists for tuples."""
+    return json.loads(json.dumps(dict(settings)))
+
+
+def _named(part: object) -> str:
+    """An objective or a part of it as text, functions by their names. What is no number and stands at its default is
+    left out, so that a table outlives a new option; numbers are all told.
+    """
+    if isinstance(part, tuple):
+        return f"({', '.join(map(_named, part))})"
+    if is_dataclass(part):
+        shown = {own.name: getattr(part, own.name) for own in fields(part) if _is_told(part, own)}
+        return f"{type(part).__name__}({', '.join(f'{name}={_named(value)}' for name, value in shown.items())})"
+    return getattr(part, "__name__", repr(part))
+
+
+def _is_told(part: object, own: Field) -> bool:
+    value = getattr(part, own.name)
+    return value != own.default or (isinstance(value, int | float) and bool(value))
 
 
 def follow(comparison: Comparison, table: Path, seeds: int, workers: int) -> None:

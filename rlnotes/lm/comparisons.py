@@ -4,12 +4,57 @@ from dataclasses import replace
 
 from rlnotes.lm.compare import Comparison, Method
 from rlnotes.lm.config import TrainConfig
-from rlnotes.objectives import DAPO, DR_GRPO, GRPO, GSPO, SAPO
+from rlnotes.objectives import (
+    DAPO,
+    DR_GRPO,
+    GRPO,
+    GSPO,
+    METHOD_1,
+    METHOD_2,
+    PG_IS,
+    SAPO,
+    SEQ_TIS,
+    SEQUENCE_IS,
+    STALE_PPO,
+)
 from rlnotes.objectives.aggregations import constant, token_mean
 from rlnotes.objectives.gates import Clip, Correction, Soft, no_gate
 from rlnotes.objectives.shaping import OverlongPenalty
 
 COMPARISONS: dict[str, Comparison] = {}
+
+# Chapter 11: importance sampling by token, by response, and by response with a cap, behind samplers of few bits. Two
+# learning rates, none chosen afterwards; at the larger one also a sampler without mismatch. Then the same with one
+# update per rollout.
+_CORRECTED = {"token": PG_IS, "sequence": SEQUENCE_IS, "seq-tis": SEQ_TIS}
+_SAMPLERS = {"1e-4": ("int8", "int4"), "3e-4": ("float32", "int8", "int4")}
+COMPARISONS["11_int8"] = Comparison(
+    question="Behind a quantised sampler and with 16 updates per rollout: ratios of tokens, of responses, or a cap?",
+    base=TrainConfig(task="sort", size=8, epochs=4, minibatches=4, measure_shift=True),
+    methods={
+        f"{name} {sampler} {rate}": Method(choices, dict(learning_rate=float(rate), rollout_weights=sampler))
+        for rate, samplers in _SAMPLERS.items()
+        for sampler in samplers
+        for name, choices in _CORRECTED.items()
+    },
+    tokens=82_500,
+    evaluate_every=3,
+)
+COMPARISONS["11_once"] = Comparison(
+    question="With one update per rollout, so that the quantised sampler is the only mismatch: does a correction pay?",
+    base=TrainConfig(task="sort", size=8, learning_rate=5e-4, measure_shift=True),
+    methods={
+        f"{name} {sampler}": Method(choices, dict(rollout_weights=sampler))
+        for sampler, named in {
+            "float32": ("none",),
+            "int8": ("none", "token"),
+            "int4": ("none", "token", "sequence", "seq-tis"),
+        }.items()
+        for name, choices in ({"none": replace(PG_IS, anchor="current")} | _CORRECTED).items()
+        if name in named
+    },
+    tokens=184_000,
+)
 
 # Chapter 10: sixteen updates on each rollout. Three learning rates and two temperatures, none chosen afterwards.
 _SOFT = {
@@ -93,3 +138,38 @@ COMPARISONS["08_clip"] = Comparison(
     },
     tokens=184_000,
 )
+
+# Chapter 12: half of the tokens by old weights, either whole responses or, where the version is drawn anew with chance
+# 1/4 before each token, a part of nearly every response.
+_LAGS = {
+    f"{level} {lag}": dict(lags=(0, lag), switch=switch)
+    for lag in (64, 256)
+    for level, switch in {"kept": 0.0, "switching": 0.25}.items()
+}
+COMPARISONS["12_levels"] = Comparison(
+    question="With equal shares of old tokens, does it matter whether a response has one version or several?",
+    base=TrainConfig(task="sort", size=8, epochs=4, minibatches=4, learning_rate=1e-4, measure_shift=True),
+    methods={
+        "fresh": Method(GRPO),
+        **{name: Method(GRPO, changes) for name, changes in _LAGS.items()},
+        "old 64": Method(GRPO, dict(lags=(64,))),
+        "old 256": Method(GRPO, dict(lags=(256,))),
+    },
+    tokens=184_000,
+)
+
+# Chapter 13: three clips, and none, on data that are 0 to 64 updates old, four updates on each rollout. Two learning
+# rates, none chosen afterwards.
+_CLIPS = {"ppo": STALE_PPO, "method 1": METHOD_1, "method 2": METHOD_2, "no clip": PG_IS}
+for _name, _rate in {"13_stale": 1e-4, "13_stale_fast": 3e-4}.items():
+    COMPARISONS[_name] = Comparison(
+        question="Which clip serves old data best: around mu, around rho_k, or of pi / pi_k?",
+        base=TrainConfig(task="sort", size=8, minibatches=4, learning_rate=_rate, measure_shift=True),
+        methods={
+            f"{name}, lag {lag}": Method(choices, dict(lags=(lag,) if lag else ()))
+            for lag in (0, 4, 16, 64)
+            for name, choices in _CLIPS.items()
+        },
+        tokens=276_000,
+        record_every=5,
+    )

@@ -1,12 +1,13 @@
 """Comparisons: equal tokens, paired seeds, tables that can be gone on with."""
 
 import csv
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rlnotes.lm.compare import Comparison, Method, compare, describe, missing, run
+from rlnotes.lm.compare import COLUMNS, Comparison, Method, compare, compared, describe, missing, run
 from rlnotes.lm.config import TrainConfig
 from rlnotes.objectives import DR_GRPO, GRPO
 
@@ -58,6 +59,32 @@ def test_a_table_of_other_settings_is_refused(tmp_path: Path):
         list(compare(replace(TINY, tokens=90), table, seeds=1))
 
 
+def test_a_table_from_before_a_setting_and_a_column_is_gone_on_with(tmp_path: Path):
+    """Made without lags and without their columns; a run with lags in it is another comparison."""
+    table, note = tmp_path / "a.csv", tmp_path / "a.json"
+    old = describe(TINY)
+    for name in ("lags", "lag_weights", "switch", "measure_shift"):
+        del old["comparison"]["base"][name]
+    note.write_text(json.dumps(old), encoding="utf-8")
+    table.write_text(",".join(COLUMNS[:-2]) + "\n", encoding="utf-8")
+    assert compared(old) == describe(TINY)["comparison"]
+    with pytest.raises(ValueError, match="other settings"):
+        list(compare(replace(TINY, base=replace(TINY.base, lags=(4,))), table, seeds=1))
+    assert len(list(compare(TINY, table, seeds=1))) == 2
+    with table.open(encoding="utf-8", newline="") as file:
+        assert {len(line) for line in csv.reader(file)} == {len(COLUMNS) - 2}
+
+
+def test_a_comparison_with_lags_knows_its_own_table(tmp_path: Path):
+    lagging = replace(TINY, base=replace(TINY.base, lags=(0, 2), measure_shift=True))
+    list(compare(lagging, tmp_path / "a.csv", seeds=1))
+    assert list(compare(lagging, tmp_path / "a.csv", seeds=1)) == []
+    with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as file:
+        lines = [line for line in csv.DictReader(file) if int(line["step"]) > 0]
+    assert all(0 <= float(line["lag"]) <= 2 and float(line["ess_sequence"]) <= 1 for line in lines)
+    assert all(float(line["update_shift"]) > 0 for line in lines if float(line["gradient_norm"]) > 0)
+
+
 @pytest.mark.parametrize("wrong", [dict(seeds=0), dict(workers=0)])
 def test_a_comparison_of_nothing_is_refused_before_anything_is_written(tmp_path: Path, wrong: dict[str, int]):
     with pytest.raises(ValueError, match="is 0; it must be at least 1"):
@@ -65,7 +92,8 @@ def test_a_comparison_of_nothing_is_refused_before_anything_is_written(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_description_has_no_addresses():
+def test_a_description_tells_what_differs_from_a_default_and_every_number_and_no_addresses():
     text = str(describe(TINY))
-    assert "group_mean_std" in text
+    assert "Choices(gate=Clip(low=0.2, high=0.2))" in text
+    assert "advantage=group_mean, aggregation=constant" in text
     assert "0x" not in text

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rlnotes.lm.compare import describe
+from rlnotes.lm.compare import compared, describe
 from rlnotes.lm.comparisons import COMPARISONS
 from rlnotes.notebook.evidence import load_evidence, median_interval, paired_interval
 
@@ -17,7 +17,7 @@ def test_a_missing_table_is_explained():
 def test_every_comparison_has_its_table(name: str):
     """Whole, of the settings that the package has now, with at least five paired seeds."""
     evidence, comparison = load_evidence(name), COMPARISONS[name]
-    assert evidence.settings["comparison"] == describe(comparison)["comparison"]
+    assert compared(evidence.settings) == describe(comparison)["comparison"]
     assert list(evidence.rows) == list(comparison.methods)
     seeds = {tuple(runs) for runs in evidence.rows.values()}
     assert len(seeds) == 1
