@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rlnotes.lm.config import Metrics
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.tasks import Task
 from rlnotes.objectives import Choices, penalised_rewards
@@ -21,6 +22,18 @@ class Sampled:
     rollout: Rollout
     rewards: Tensor
     rounds: int
+
+    def metrics(self, eos: int) -> Metrics:
+        """What is reported of it, groups that are not trained on included."""
+        lengths, wrong = self.rollout.mask.sum(-1).float(), self.rewards == 0
+        metrics: Metrics = dict(
+            reward=self.rewards.mean().item(),
+            wasted_groups=(~self.informative).float().mean().item(),
+            length=lengths.mean().item(),
+            truncated=self.rollout.truncated(eos).float().mean().item(),
+            rounds=self.rounds,
+        )
+        return metrics | (dict(length_wrong=lengths[wrong].mean().item()) if bool(wrong.any()) else {})
 
     @property
     def informative(self) -> Tensor:

@@ -4,14 +4,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 Metrics = dict[str, float]  # what a step reports
-RolloutWeights = Literal["float32", "bfloat16"]
+RolloutWeights = Literal["float32", "bfloat16", "float8", "int8", "int4"]
+RolloutKVCache = Literal["float32", "bfloat16", "float8"]
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """Sizes of a :class:`Transformer`.
 
-    ``context`` is the largest number of positions, prompt and response together.
+    ``context`` is the largest number of positions, prompt and response together. ``experts`` is the number of experts
+    in each block's mixture, of which a token uses ``experts_per_token``; 0 is a dense model, with one network for all.
     """
 
     vocab_size: int
@@ -19,6 +21,8 @@ class ModelConfig:
     d_model: int = 64
     n_layers: int = 2
     n_heads: int = 4
+    experts: int = 0
+    experts_per_token: int = 1
 
     def __post_init__(self):
         for name in ("vocab_size", "context", "d_model", "n_layers", "n_heads"):
@@ -26,6 +30,13 @@ class ModelConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.d_model % self.n_heads:
             raise ValueError(f"n_heads {self.n_heads} does not divide d_model {self.d_model}")
+        if self.experts < 0 or self.experts == 1:
+            raise ValueError(f"experts is {self.experts}; it must be 0 (a dense model) or at least 2")
+        if not 1 <= self.experts_per_token <= max(1, self.experts):
+            raise ValueError(
+                f"experts_per_token is {self.experts_per_token}; it must be from 1 to the number of experts, "
+                f"{self.experts} here (a dense model has none: leave it at 1)"
+            )
 
 
 PRESETS: dict[str, dict[str, int]] = {
@@ -33,6 +44,8 @@ PRESETS: dict[str, dict[str, int]] = {
     "small": dict(d_model=128, n_layers=4, n_heads=4),  # 0.8 M
     "medium": dict(d_model=256, n_layers=6, n_heads=8),  # 4.7 M
     "large": dict(d_model=384, n_layers=6, n_heads=6),  # 10.6 M
+    "moe-top1": dict(d_model=64, n_layers=2, n_heads=2, experts=4, experts_per_token=1),  # 0.3 M, used by a token 0.1 M
+    "moe-top2": dict(d_model=64, n_layers=2, n_heads=2, experts=4, experts_per_token=2),  # 0.3 M, used by a token 0.2 M
 }
 
 
@@ -52,7 +65,7 @@ class TrainConfig:
     size: int | None = None
     """size of the task's problems; the task's own default if not given"""
     preset: str = "tiny"
-    """size of the model: tiny, small, medium, large"""
+    """the model: tiny, small, medium, large, or with a mixture of four experts moe-top1, moe-top2"""
     recipe: str = "grpo"
     """objective: a name of rlnotes.objectives.RECIPES"""
     steps: int = 60
@@ -82,9 +95,21 @@ class TrainConfig:
     top_p: float | None = None
     """sample from the smallest set of tokens with this probability only; a mismatch, too"""
     rollout_weights: RolloutWeights = "float32"
-    """bfloat16: sample with weights rounded to it, to make a mismatch on purpose"""
+    """bfloat16, float8, int8, int4: sample with weights rounded to it, to make a mismatch on purpose"""
+    rollout_kv_cache: RolloutKVCache = "float32"
+    """bfloat16, float8: keep the sampler's keys and values rounded to it; a mismatch on purpose"""
+    rollout_blocks: int = 1
+    """pieces in which the sampler adds up each matrix product: another order of the same sum; a mismatch on purpose"""
     logit_noise: float = 0.0
     """standard deviation of noise on every logit that is sampled from, fresh for each token: a mismatch on purpose"""
+    lags: tuple[int, ...] = ()
+    """sample from older weights, each this many updates behind or the next older that began a step; none: the newest"""
+    lag_weights: tuple[float, ...] = ()
+    """how often each lag is drawn, relative to the others; equally often if not given"""
+    switch: float = 0.0
+    """chance before each token to draw the lag anew; 0: a response is written by one version from start to end"""
+    measure_shift: bool = False
+    """report how far mu, pi before and pi after the updates of a step are apart; costs two more passes"""
     warm_start: Literal["shipped", "train", "none"] = "shipped"
     """shipped: use the package's weights if it has them, else train; train: always train; none: random weights"""
     warm_target: float = 0.35
@@ -125,7 +150,24 @@ class TrainConfig:
                 f"micro_batches is {self.micro_batches}, and an update has {self.prompts // self.minibatches} groups, "
                 "which stay whole; take fewer micro_batches"
             )
+        self._check_lags()
         if self.preset not in PRESETS:
             raise ValueError(f"unknown preset {self.preset!r}; choose one of {', '.join(PRESETS)}")
         if self.precision == "bfloat16" and not self.device.startswith("cuda"):
             raise ValueError(f"precision bfloat16 needs a GPU, and device is {self.device!r}; use float32 there")
+
+    def _check_lags(self) -> None:
+        for name in ("lags", "lag_weights"):  # a list, as in a file of settings, would be no equal of a tuple
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for i, lag in enumerate(self.lags):
+            if lag < 0:
+                raise ValueError(f"lags[{i}] is {lag}; a lag is a number of updates, 0 or more")
+        if self.lag_weights and len(self.lag_weights) != len(self.lags):
+            raise ValueError(f"lag_weights has {len(self.lag_weights)} entries, lags {len(self.lags)}; give one each")
+        for i, weight in enumerate(self.lag_weights):
+            if not 0 < weight < float("inf"):
+                raise ValueError(f"lag_weights[{i}] is {weight}; it must be positive and finite, or leave the lag out")
+        if not 0 <= self.switch <= 1:
+            raise ValueError(f"switch is {self.switch}; a probability lies in [0, 1]")
+        if self.switch > 0 and len(self.lags) < 2:
+            raise ValueError(f"switch is {self.switch} and lags is {self.lags}; name at least two to switch between")

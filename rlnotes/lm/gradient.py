@@ -34,8 +34,8 @@ def add_gradient(
     g = collected.rollout.group_size
     mask = collected.rollout.mask.unflatten(0, (-1, g))[rows]
     totals = Totals(len(rows) * g, int(mask.sum()), mask.shape[-1])
-    if choices.divide_by == "kept":
-        totals = None  # what is kept is known only on the way, so the whole is one part, and says itself
+    if choices.needs_whole_batch:
+        totals = None  # what is kept, or weighs, is known only on the way: the whole is one part, and says itself
     elif not _moves_without_advantage(choices):
         rows = rows[_teaching(collected.advantages.view(-1, g)[rows])]
     loss = tokens = active = silent = width = distance = deviation = 0.0

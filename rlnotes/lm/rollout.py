@@ -79,7 +79,7 @@ class Rollout:
     | ``behavior`` | | what else made mu differ from the policy that was given to the sampler |
     | ``prompt_mask`` | (B, P) bool | False on left pads; None if there are none |
     | ``topk_ids``, ``topk_logp`` | (N, T, K) | mu's K likeliest tokens, if asked for |
-    | ``experts`` | (N, T, L) | expert that each layer routed each token to, for mixture models |
+    | ``experts`` | (N, T, L, k) | experts that mu used, layer by layer, to predict each token; -1 outside the mask |
     """
 
     prompts: Tensor

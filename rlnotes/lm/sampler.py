@@ -1,14 +1,19 @@
 """Sampling responses and scoring them again, by one model and one definition of the distribution."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import torch
 from torch import Tensor
 
 from rlnotes.lm.behavior import Behavior
+from rlnotes.lm.config import RolloutKVCache
+from rlnotes.lm.experts import Routes
 from rlnotes.lm.model import KVCache, Prefix, Transformer, positions
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
+from rlnotes.lm.versions import Snapshots, writing
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
@@ -20,12 +25,60 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
     return torch.autocast("cuda", dtype)
 
 
-def prefill(model: Transformer, prompts: Tensor, prompt_mask: Tensor | None) -> tuple[Prefix, Tensor]:
-    """Run B prompts once. Returns their keys and values, and the states (B, 1, d) before the first answer."""
+def prefill(
+    model: Transformer, prompts: Tensor, prompt_mask: Tensor | None, routes: Routes | None = None
+) -> tuple[Prefix, Tensor]:
+    """Run B prompts once. Returns their keys and values, and the states (B, 1, d) before the first answer.
+
+    ``routes`` takes down the experts of a mixture model.
+    """
     prefix = Prefix()
     position = torch.arange(prompts.shape[1], device=prompts.device) if prompt_mask is None else positions(prompt_mask)
-    states = model.hidden(prompts, position, prompt_mask, prefix)
+    states = model.hidden(prompts, position, prompt_mask, prefix, routes)
     return prefix, states[:, -1:]
+
+
+class Writer:
+    """One model on its way through N = B * ``repeat`` responses, and its own keys and values of all tokens so far.
+
+    It reads every token, whoever wrote it: with several writers each gives its policy after the whole text, never one
+    that looks at keys and values of other weights. ``experts`` (N, 1, L, k) are those that a mixture model used where
+    it predicts the next token; None for a dense model.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        prompts: Tensor,
+        prompt_mask: Tensor | None,
+        repeat: int,
+        length: int,
+        kv_cache: RolloutKVCache,
+    ):
+        (b, p), self.model, self._routes = prompts.shape, model, Routes()
+        prefix, state = prefill(model, prompts, prompt_mask, self._routes)
+        dtype = prefix.layers[0][0].dtype
+        self.cache = KVCache(model.config, b * repeat, p + length, prompts.device, dtype, kv_cache)
+        self.cache.start(prefix, repeat)
+        self.state = state.repeat_interleave(repeat, 0)
+        experts = self._routes.take()
+        self.experts = None if experts is None else experts[:, -1:].repeat_interleave(repeat, 0)
+        self.key_mask, self.position = None, torch.tensor([p], device=prompts.device)
+        if prompt_mask is not None:
+            self.key_mask = prompt_mask.repeat_interleave(repeat, 0)
+            self.position = positions(self.key_mask)[:, -1:] + 1
+
+    def logits(self) -> Tensor:
+        """Logits (N, V) of the next token, float32."""
+        return self.model.head(self.state[:, 0]).float()
+
+    def read(self, token: Tensor) -> None:
+        """Go on behind ``token`` (N, 1)."""
+        if self.key_mask is not None:
+            self.key_mask = torch.cat([self.key_mask, self.key_mask.new_ones(len(token), 1)], -1)
+        self.state = self.model.hidden(token, self.position, self.key_mask, self.cache, self._routes)
+        self.experts = self._routes.take()
+        self.position = self.position + 1
 
 
 @dataclass(frozen=True)
@@ -57,30 +110,37 @@ class Sampler:
         generator: torch.Generator,
         version: int = 0,
         prompt_mask: Tensor | None = None,
+        past: Snapshots | None = None,
     ) -> Rollout:
         """Sample ``group_size`` responses to each of ``prompts`` (B, P).
 
-        ``generator`` lives on the model's device. ``version`` is written into the rollout. ``prompt_mask``
-        (B, P) is False on left pads. Raises ``ValueError`` if prompt and response do not fit the context, or if
+        ``generator`` lives on the model's device. ``version`` is the model's, and written into the rollout; a
+        behaviour with lags takes older ones from ``past``, runs each that is in use over all responses, and writes
+        into the rollout which of them sampled each token. ``prompt_mask`` (B, P) is False on left pads.
+        Raises ``ValueError`` if prompt and response do not fit the context, if there is a lag and no past, or if
         the model gives no usable distribution (NaN, or every logit -inf).
         """
         b, p = prompts.shape
         model.check_length(p + self.max_length)
-        model = self.behavior.rollout_model(model)
         n, device = b * group_size, prompts.device
+        shape = (n, self.max_length)
+        versions, models = writing(self.behavior.mixture, model, version, past, shape, generator)
         with autocast(device, self.dtype):
-            prefix, state = prefill(model, prompts, prompt_mask)
-            cache = KVCache(model.config, n, p + self.max_length, device, prefix.layers[0][0].dtype)
-            cache.start(prefix, group_size)
-            state = state.repeat_interleave(group_size, 0)
-            key_mask, position = None, torch.tensor([p], device=device)
-            if prompt_mask is not None:
-                key_mask = prompt_mask.repeat_interleave(group_size, 0)
-                position = positions(key_mask)[:, -1:] + 1
-            drawn, logps, top = [], [], []
+            writers = {
+                used: Writer(
+                    self.behavior.rollout_model(old),
+                    prompts,
+                    prompt_mask,
+                    group_size,
+                    self.max_length,
+                    self.behavior.kv_cache,
+                )
+                for used, old in models.items()
+            }
+            drawn, logps, top, experts = [], [], [], []
             done = torch.zeros(n, dtype=torch.bool, device=device)
             for t in range(self.max_length):
-                logits = self.behavior.logits(model.head(state[:, 0]).float(), generator)
+                logits = self.behavior.logits(_of_writers(writers, versions[:, t], Writer.logits), generator)
                 log_probs = self.transform.log_probs(logits)
                 # Gumbel-max: argmax of log p + Gumbel noise is a draw from p, and needs no synchronisation
                 noise = torch.empty_like(log_probs).exponential_(generator=generator)
@@ -89,13 +149,14 @@ class Sampler:
                 logps.append(log_probs.gather(-1, token))
                 if self.top_logp:
                     top.append(log_probs.topk(min(self.top_logp, log_probs.shape[-1]), dim=-1))
+                if model.config.experts:
+                    experts.append(_of_writers(writers, versions[:, t], attrgetter("experts")))
                 done |= token[:, 0] == self.eos
                 # asking whether all are done would make a GPU wait at every token
                 if t == self.max_length - 1 or (device.type == "cpu" and bool(done.all())):
                     break
-                if key_mask is not None:
-                    key_mask = torch.cat([key_mask, key_mask.new_ones(n, 1)], -1)
-                state = model.hidden(token, position + t, key_mask, cache)
+                for writer in writers.values():
+                    writer.read(token)
         tokens, logp = self._padded(drawn, self.eos), self._padded(logps, 0.0)
         mask = response_mask(tokens, self.eos)
         # what was drawn after the end is no part of the response
@@ -112,12 +173,13 @@ class Sampler:
             tokens=tokens,
             mask=mask,
             logp_behavior=logp,
-            version=torch.full_like(tokens, version),
+            version=versions,
             transform=self.transform,
             behavior=self.behavior,
             prompt_mask=prompt_mask,
             topk_ids=self._padded([ids[:, None] for _, ids in top], self.eos) if top else None,
             topk_logp=self._padded([values[:, None] for values, _ in top], 0.0) if top else None,
+            experts=self._padded(experts, -1).where(mask[..., None, None], -1) if experts else None,
         )
 
     def _padded(self, steps: list[Tensor], value: float) -> Tensor:
@@ -125,6 +187,16 @@ class Sampler:
         missing = self.max_length - len(steps)
         filler = [torch.full_like(steps[0], value)] * missing
         return torch.cat(steps + filler, 1)
+
+
+def _of_writers(writers: dict[int, Writer], versions: Tensor, what: Callable[[Writer], Tensor]) -> Tensor:
+    """``what`` (N, ...) a writer has, for each row by the writer of its version, ``versions`` (N,)."""
+    (_, first), *others = writers.items()
+    value = what(first)
+    for version, writer in others:
+        own = (versions == version).view(-1, *[1] * (value.dim() - 1))
+        value = torch.where(own, what(writer), value)
+    return value
 
 
 def response_logits(model: Transformer, rollout: Rollout, dtype: torch.dtype = torch.float32) -> Tensor:

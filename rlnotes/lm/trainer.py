@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -21,16 +21,18 @@ from rlnotes.lm.checkpoint import (
     part,
     save_checkpoint,
 )
-from rlnotes.lm.collection import Sampled, collect, sample_rounds
+from rlnotes.lm.collection import collect, sample_rounds
 from rlnotes.lm.config import Metrics, TrainConfig, preset_config
 from rlnotes.lm.gradient import add_gradient
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.model import Transformer
+from rlnotes.lm.off_policy import off_policy_metrics
 from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.sampler import Sampler, response_logits, score
 from rlnotes.lm.shipped import has_weights, load_weights
 from rlnotes.lm.task_registry import make_task
 from rlnotes.lm.tasks import Split, Task
+from rlnotes.lm.versions import Snapshots, mixture_of
 from rlnotes.objectives import RECIPES, Choices
 
 
@@ -40,8 +42,9 @@ class Trainer:
     ``task`` and ``choices`` replace what ``config`` names, for a task or an objective of your own.
 
     pi, the policy that learns, is the model's distribution at ``config.temperature``. mu, which samples, is the same
-    unless the config makes it differ: by top-k or top-p, by rounded weights, by noise. Its log-probabilities are
-    recorded as sampled, and the metrics ``mismatch`` and ``ratio_deviation`` say how far apart the two are.
+    unless the config makes it differ: by top-k or top-p, by rounded weights, by noise, by older weights. Its
+    log-probabilities are recorded as sampled, and the metrics ``mismatch`` and ``ratio_deviation`` say how far apart
+    the two are.
 
     Every random number comes from two generators made from ``config.seed``: ``data_generator`` draws prompts, and
     ``generator`` draws tokens. An interrupt (Ctrl-C, or the stop button) takes effect between steps, so the trainer
@@ -55,10 +58,10 @@ class Trainer:
             )
         torch.set_num_threads(config.threads)
         self.choices = choices or RECIPES[config.recipe]
-        if self.choices.divide_by == "kept" and config.micro_batches > 1:
+        if self.choices.needs_whole_batch and config.micro_batches > 1:
             raise ValueError(
-                f"micro_batches is {config.micro_batches}, and this objective divides by what it keeps (divide_by), "
-                "which a part of an update cannot know; set micro_batches=1"
+                f"micro_batches is {config.micro_batches}, and this objective divides by what it keeps (divide_by) or "
+                "by its mean weight (normalised), which a part of an update cannot know; set micro_batches=1"
             )
         self.task = task or make_task(config.task, config.size)
         self.config = replace(config, recipe="custom") if choices is not None else config
@@ -77,8 +80,15 @@ class Trainer:
             self.task.vocabulary.eos,
             SamplingTransform(config.temperature, config.top_k, config.top_p),
             dtype=self.dtype,
-            behavior=Behavior(config.rollout_weights, config.logit_noise),
+            behavior=Behavior(
+                config.rollout_weights,
+                config.logit_noise,
+                config.rollout_kv_cache,
+                config.rollout_blocks,
+                mixture_of(config),
+            ),
         )
+        self.past = Snapshots(max(config.lags)) if config.lags else None
         self.warm_updates = 0
         self.updates = 0  # RL updates: the version of the weights
         self.step = 0
@@ -143,13 +153,18 @@ class Trainer:
         | ``length``, ``truncated`` | mean response length; share that hit the limit |
         | ``length_wrong`` | mean length of the responses with reward 0; left out where there are none |
         | ``rounds`` | rollouts sampled for this step: 1, or more with dynamic sampling |
+        | ``staleness`` to ``ratio_tail`` | with ``measure_shift``: see :func:`off_policy_metrics` |
         | ``tokens``, ``seconds`` | response tokens sampled so far, unused ones too; wall time of this step |
         """
         started = time.perf_counter()
         config = self.config
+        if self.past is not None:
+            self.past.remember(self.updates, self.model)
         sampled = sample_rounds(self._draw, self.task, self.choices, config.most_rounds)
-        collected = collect(sampled, config.prompts, self.choices, self._scorer(self.model), self._reference_scorer())
-        metrics: Metrics = dict(phase=1, step=self.step + 1) | self._seen(sampled)
+        pi = self._scorer(self.model)
+        collected = collect(sampled, config.prompts, self.choices, pi, self._reference_scorer())
+        metrics: Metrics = dict(phase=1, step=self.step + 1) | sampled.metrics(self.sampler.eos)
+        version, before = self.updates, pi(sampled.rollout) if config.measure_shift else None
         silent = []
         for epoch in range(config.epochs):
             for i, rows in enumerate(self._minibatches(epoch)):
@@ -160,6 +175,8 @@ class Trainer:
                 silent.append(metrics["no_gradient"])
                 metrics["gradient_norm"] = self._update(config.learning_rate, self.updates)
                 self.updates += 1
+        if before is not None:
+            metrics |= off_policy_metrics(sampled.rollout, before, pi(sampled.rollout), version)
         self.step += 1
         self.tokens += int(sampled.rollout.mask.sum())
         metrics |= dict(
@@ -170,27 +187,17 @@ class Trainer:
     def _draw(self) -> Rollout:
         """Fresh prompts, and mu's responses to them."""
         prompts = self.task.sample(self.config.prompts, self.data_generator).prompts.to(self.device)
-        return self.sampler.sample(self.model, prompts, self.config.group_size, self.generator, version=self.updates)
-
-    def _seen(self, sampled: Sampled) -> Metrics:
-        """Metrics of what was sampled, groups that are not trained on included."""
-        lengths, wrong = sampled.rollout.mask.sum(-1).float(), sampled.rewards == 0
-        metrics: Metrics = dict(
-            reward=sampled.rewards.mean().item(),
-            wasted_groups=(~sampled.informative).float().mean().item(),
-            length=lengths.mean().item(),
-            truncated=sampled.rollout.truncated(self.sampler.eos).float().mean().item(),
-            rounds=sampled.rounds,
+        return self.sampler.sample(
+            self.model, prompts, self.config.group_size, self.generator, version=self.updates, past=self.past
         )
-        return metrics | (dict(length_wrong=lengths[wrong].mean().item()) if bool(wrong.any()) else {})
 
     def _log_probs(self, rollout: Rollout) -> Tensor:
         """pi's log-probabilities (N, T, V), with gradients."""
         return self.transform.log_probs(response_logits(self.model, rollout, self.dtype))
 
     def _scorer(self, model: Transformer) -> Callable[[Rollout], Tensor]:
-        """Log-probability (N, T) of sampled tokens as pi would give it with the weights of ``model``."""
-        return partial(score, model, dtype=self.dtype, transform=self.transform)
+        """Log-probability (N, T) of sampled tokens as pi gives it with the weights of ``model``. Without gradients."""
+        return torch.no_grad()(partial(score, model, dtype=self.dtype, transform=self.transform))
 
     def _reference_scorer(self) -> Callable[[Rollout], Tensor] | None:
         return None if self.reference is None else self._scorer(self.reference)
@@ -269,6 +276,8 @@ class Trainer:
         if self.reference is not None:
             tensors |= {f"reference.{name}": value for name, value in self.reference.state_dict().items()}
         tensors |= optimizer_tensors(self.optimizer)
+        if self.past is not None:
+            tensors |= self.past.tensors()
         tensors["rng.data"] = self.data_generator.get_state()
         tensors["rng.sample"] = self.generator.get_state()
         state: dict[str, Any] = dict(config=asdict(self.config))
@@ -277,11 +286,17 @@ class Trainer:
 
     @classmethod
     def load(
-        cls, folder: Path, task: Task | None = None, choices: Choices | None = None, steps: int | None = None
-    ) -> "Trainer":
+        cls,
+        folder: Path,
+        task: Task | None = None,
+        choices: Choices | None = None,
+        steps: int | None = None,
+        **settings: Any,
+    ) -> Self:
         """The trainer of the newest checkpoint in ``folder``. On a CPU it goes on bit for bit.
 
-        ``steps`` replaces the number of RL steps in all. An objective or a task of your own must be passed again.
+        ``steps`` replaces the number of RL steps in all. An objective or a task of your own must be passed again, and
+        so must ``settings``, which a subclass may have besides.
         Raises ``FileNotFoundError`` without a checkpoint, ``ValueError`` naming a missing part.
         """
         tensors, state = load_checkpoint(latest_checkpoint(folder))
@@ -289,7 +304,7 @@ class Trainer:
         if config.recipe == "custom" and choices is None:
             raise ValueError("this run used an objective of its own; pass it again as choices=Choices(...)")
         steps = config.steps if steps is None else steps
-        trainer = cls(replace(config, warm_start="none", steps=steps), task, choices)
+        trainer = cls(replace(config, warm_start="none", steps=steps), task, choices, **settings)
         trainer.config = replace(trainer.config, warm_start=config.warm_start)
         for name in ("warm", "warm_updates", "updates", "step", "tokens"):
             setattr(trainer, name, state[name])
@@ -303,6 +318,8 @@ class Trainer:
             trainer.reference.load_state_dict(part(tensors, "reference"))
         if (trainer.updates if trainer.warm else trainer.warm_updates) > 0:  # a fresh optimiser has no moments yet
             load_optimizer(trainer.optimizer, tensors)
+        if trainer.past is not None:
+            trainer.past.restore(tensors, trainer.model)
         rng = part(tensors, "rng")
         trainer.data_generator.set_state(rng["data"].cpu())
         trainer.generator.set_state(rng["sample"].cpu())

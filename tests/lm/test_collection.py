@@ -1,5 +1,6 @@
 """What a step learns from: which groups, which rewards, and the same gradient in one piece or in several."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,8 +15,9 @@ from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
 from rlnotes.lm.sampler import score
 from rlnotes.lm.tasks import Reverse, Task
 from rlnotes.lm.trainer import Trainer
-from rlnotes.objectives import DAPO, DR_GRPO, GRPO, RECIPES, VANILLA_PG, KLPenalty
+from rlnotes.objectives import DAPO, DR_GRPO, GRPO, METHOD_2, RECIPES, VANILLA_PG, KLPenalty
 from rlnotes.objectives.aggregations import constant, response_mean, response_sum, token_mean
+from rlnotes.objectives.gates import Correction
 from rlnotes.objectives.masks import not_truncated
 from rlnotes.objectives.shaping import OverlongPenalty
 
@@ -262,6 +264,10 @@ def test_what_is_kept_is_known_for_the_whole_only():
     divided = replace(GRPO, keep=not_truncated, divide_by="kept", aggregation=token_mean)
     with pytest.raises(ValueError, match=r"divides by what it keeps .* set micro_batches=1"):
         Trainer(replace(SMALL, micro_batches=2), choices=divided)
+    normalised = replace(METHOD_2, correction=Correction(2.0, normalised=True))
+    with pytest.raises(ValueError, match=r"by its mean weight \(normalised\), .* set micro_batches=1"):
+        Trainer(replace(SMALL, micro_batches=2), choices=normalised)
+    assert math.isfinite(Trainer(replace(SMALL, warm_start="none"), choices=normalised).rl_step()["loss"])
     config = replace(SMALL, prompts=7, minibatches=1, epochs=1, warm_start="none", steps=1)
     all_, _ = gradient(config, ByLength(), keep=not_truncated, aggregation=token_mean)
     kept, _ = gradient(config, ByLength(), keep=not_truncated, aggregation=token_mean, divide_by="kept")

@@ -1,0 +1,182 @@
+"""Sampling and learning at the same time, in two processes: staleness that is real, and measured.
+
+The actor samples with the newest weights it has seen while the learner updates. Rollouts wait in a queue, and by the
+time that one is learned from, the weights have moved on.
+"""
+
+import time
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from rlnotes.lm.actor import Actor, ActorSettings, Order
+from rlnotes.lm.behavior import Behavior
+from rlnotes.lm.config import Metrics, TrainConfig
+from rlnotes.lm.interrupts import HeldInterrupts
+from rlnotes.lm.queue import RolloutQueue
+from rlnotes.lm.rollout import Rollout
+from rlnotes.lm.tasks import Task
+from rlnotes.lm.trainer import Trainer
+from rlnotes.objectives import Choices
+from rlnotes.processes import ending
+
+RESTARTS = 3  # actors that may die in a row, without one rollout between
+
+
+class AsyncTrainer(Trainer):
+    """A :class:`Trainer` whose rollouts come from an actor, a process of its own.
+
+    ``with AsyncTrainer(config) as trainer: for metrics in trainer.run(): ...``
+
+    ``queue`` is how many rollouts the actor may be ahead of the learner. With 0 it samples only while the learner
+    waits. With k a rollout is at most k steps old when it is learned from, and just that where the actor is the faster
+    of the two; a step makes ``epochs * minibatches`` updates. ``window`` is how many updates old a rollout may be: an
+    older one is dropped and counted (None: as old as the queue makes it). The actor takes new weights once per step,
+    between its rollouts; with ``partial`` also in the middle of responses, whose tokens then have versions of their
+    own, while the keys and values that older weights made are kept: see :class:`rlnotes.lm.actor.UpToDate`. That
+    happens where the actor is the slower of the two: long responses, small batches.
+
+    Beside the metrics of :meth:`Trainer.rl_step` there are
+
+    | metric | meaning |
+    |---|---|
+    | ``lag`` | updates between the weights that sampled and those that the step began with; mean over tokens |
+    | ``wasted`` | responses dropped so far because they were too old |
+    | ``restarts`` | actors so far that died and were replaced |
+    | ``waited`` | seconds of this step that the learner waited for rollouts |
+
+    and with ``config.measure_shift`` what the lag did to the policy. The learner draws prompts and seeds, so neither
+    ``task`` nor ``choices`` travels to the actor, and one that is written in a notebook will do. With ``queue=0`` a run
+    repeats itself bit for bit; otherwise which weights sample which prompts is a matter of time, and two runs differ.
+
+    An actor that is killed is replaced, and asked again for what it owed; of the learner nothing is lost. An error in
+    the actor raises ``RuntimeError`` with its text. Leaving the ``with`` block ends the actor, by an error or an
+    interrupt too, and so does the learner's death. The trainer can be used and entered again afterwards. In a script,
+    put the block under ``if __name__ == "__main__":``, because the actor imports the script anew.
+
+    Checkpoints are those of :class:`Trainer`; what waits in the queue is not in them. A run goes on from one, but bit
+    for bit only with ``queue=0``. ``AsyncTrainer.load`` needs ``window``, ``queue`` and ``partial`` again.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        task: Task | None = None,
+        choices: Choices | None = None,
+        window: int | None = None,
+        queue: int = 2,
+        partial: bool = False,
+    ):
+        if queue < 0:
+            raise ValueError(f"queue is {queue}; it is a number of rollouts, 0 or more")
+        if config.lags:
+            raise ValueError(
+                f"lags is {config.lags}, old weights on purpose; an actor has real ones, so leave lags out"
+            )
+        updates_a_step = config.epochs * config.minibatches
+        self._waiting = RolloutQueue(queue * updates_a_step if window is None else window)
+        super().__init__(config, task, choices)
+        if partial and self.sampler.behavior != Behavior():
+            raise ValueError(
+                f"partial takes the newest weights as they are, and the behaviour is {self.sampler.behavior}; "
+                "set partial=False, or leave the mismatch out"
+            )
+        self.queue = queue
+        self._settings = ActorSettings(
+            self.model.config, self.sampler, config.group_size, self.device, config.threads, partial
+        )
+        self._orders: deque[Order] = deque()  # not answered yet
+        self._actor: Actor | None = None
+        self._entered = False
+        self._restarts = 0
+        self._deaths = 0  # in a row
+        self._lags: list[Tensor] = []  # of this step's tokens
+        self._waited = 0.0
+
+    def __enter__(self) -> Self:
+        self._entered = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        held = HeldInterrupts()
+        with held:
+            self._entered = False
+            self._end_actor()
+        held.deliver()
+
+    def rl_step(self) -> Metrics:
+        """:meth:`Trainer.rl_step` on rollouts of the actor. Raises ``RuntimeError`` outside the ``with`` block."""
+        if not self._entered:
+            raise RuntimeError("the actor lives in a with block; write: with AsyncTrainer(config) as trainer: ...")
+        self._lags, self._waited = [], 0.0
+        metrics = super().rl_step()
+        lag = torch.cat(self._lags).double().mean().item()
+        return metrics | dict(lag=lag, wasted=self._waiting.wasted, restarts=self._restarts, waited=self._waited)
+
+    def _draw(self) -> Rollout:
+        """The oldest rollout that is not too old. Meanwhile the actor is kept at work on ``queue`` more."""
+        started, wasted = time.perf_counter(), self._waiting.wasted_tokens
+        try:
+            self._running_actor().publish(self.model, self.updates)
+            rollout = None
+            while rollout is None:
+                while len(self._orders) <= self.queue:
+                    self._order()
+                self._waiting.put(self._receive())
+                rollout = self._waiting.get(self.updates)
+        except BaseException:  # what was sent and what was answered may not agree any more: begin anew next time
+            self._end_actor()
+            raise
+        self._waited += time.perf_counter() - started
+        self.tokens += self._waiting.wasted_tokens - wasted
+        self._lags.append((self.updates - rollout.version)[rollout.mask])
+        return rollout
+
+    def _order(self) -> None:
+        """Ask for one more rollout, from fresh prompts."""
+        prompts = self.task.sample(self.config.prompts, self.data_generator).prompts.numpy()
+        seed = torch.randint(2**63 - 1, (), generator=self.generator, device=self.device)
+        order = Order(prompts, int(seed))
+        self._running_actor().send(order)
+        self._orders.append(order)
+
+    def _receive(self) -> Rollout:
+        """The next rollout to come from the actor; if it has died, from another one.
+
+        Raises ``RuntimeError`` if it says that it failed, or if several died in a row.
+        """
+        while True:
+            actor = self._running_actor()
+            answer = actor.answer()
+            if isinstance(answer, Rollout):
+                self._orders.popleft()
+                self._deaths = 0
+                return answer
+            if answer is not None:
+                raise RuntimeError(
+                    f"the actor failed; the learner is as after its last step. The actor said:\n{answer}"
+                )
+            exitcode = actor.exitcode()
+            self._end_actor()
+            self._deaths += 1
+            if self._deaths > RESTARTS or (exitcode > 0 and not actor.answered):
+                times = f", the {self._deaths}th in a row," if self._deaths > 1 else ""
+                self._deaths = 0
+                raise RuntimeError(f"the actor{times} {ending(exitcode)}")
+            self._restarts += 1
+
+    def _running_actor(self) -> Actor:
+        """The actor. If there is none, a new one gets the newest weights and all orders that wait for an answer."""
+        if self._actor is None:
+            self._actor = Actor(self._settings, self.model, self.updates)
+            for order in self._orders:
+                self._actor.send(order)
+        return self._actor
+
+    def _end_actor(self) -> None:
+        if self._actor is not None:
+            self._actor.close()
+            self._actor = None
