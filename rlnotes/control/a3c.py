@@ -7,8 +7,6 @@ between is its staleness.
 import contextlib
 import copy
 import math
-import signal
-import threading
 import traceback
 from collections import deque
 from collections.abc import Iterator
@@ -23,6 +21,7 @@ import torch.multiprocessing as multiprocessing
 from rlnotes.control.a2c import A2CConfig, a2c_loss
 from rlnotes.control.collector import RECENT, Collector, make_envs, make_network
 from rlnotes.control.networks import ActorCritic
+from rlnotes.processes import ending, ignored_interrupts
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def _start(context: Any, index: int, config: A3CConfig, *shared: Any) -> tuple[C
     receive, send = context.Pipe(duplex=False)
     process = context.Process(target=_run_worker, args=(index, config, *shared, send), name=f"a3c worker {index}")
     process.daemon = True
-    with _ignored_interrupts():  # a new process ignores what its parent ignored when it began, its imports included
+    with ignored_interrupts():
         process.start()
     send.close()  # the worker's is now the only one: when it dies, reading ends
     return receive, process
@@ -160,31 +159,9 @@ def _reports(workers: dict[Connection, SpawnProcess]) -> Iterator[_Report]:
             except (EOFError, OSError):  # the other end closed, between two reports or within one
                 process.join()
                 if process.exitcode:
-                    raise RuntimeError(f"{process.name} {_ending(process.exitcode)}; all workers were ended") from None
+                    raise RuntimeError(f"{process.name} {ending(process.exitcode)}; all workers were ended") from None
                 del reading[pipe]
                 continue
             if isinstance(report, str):
                 raise RuntimeError(f"{process.name} failed, and all workers were ended. It said:\n{report}")
             yield report
-
-
-def _ending(exitcode: int) -> str:
-    if exitcode < 0:
-        return f"was killed by signal {-exitcode} ({signal.Signals(-exitcode).name})"
-    return (
-        f"ended with exit code {exitcode}, and its message stands on stderr; "
-        'if this is a script, put the call under if __name__ == "__main__":'
-    )
-
-
-@contextlib.contextmanager
-def _ignored_interrupts() -> Iterator[None]:
-    """No interrupts meanwhile, in the main thread; in another one Python does not let us say so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -1,6 +1,5 @@
 """A process that samples: it is sent prompts, reads the newest weights from shared memory, and sends rollouts back."""
 
-import pickle
 import threading
 import traceback
 from contextlib import suppress
@@ -21,6 +20,8 @@ from rlnotes.lm.model import KVCache, Memory, Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler
 from rlnotes.processes import ignored_interrupts
+
+Packed = dict[str, Any]  # the fields of a Rollout, arrays for tensors
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class Actor:
         self._weights = SharedWeights(context, model, version)
         orders, self._orders = context.Pipe(duplex=False)
         self._results, results = context.Pipe(duplex=False)
-        self._answers: SimpleQueue[bytes | None] = SimpleQueue()
+        self._answers: SimpleQueue[Packed | str | None] = SimpleQueue()
         self._device = settings.device
         self.answered = False
         self.process = context.Process(
@@ -146,13 +147,13 @@ class Actor:
     def send(self, order: Order) -> None:
         """Ask for one rollout. To a dead actor nothing happens: it answers None."""
         with suppress(OSError):
-            self._orders.send_bytes(pickle.dumps(order))
+            self._orders.send(order)
 
     def answer(self) -> Rollout | str | None:
         """The next answer; waits for it."""
-        data = self._answers.get()
-        self.answered = self.answered or data is not None
-        return None if data is None else _unpacked(data, self._device)
+        message = self._answers.get()
+        self.answered = self.answered or message is not None
+        return unpacked(message, self._device) if isinstance(message, dict) else message
 
     def exitcode(self) -> int:
         """How the process ended; it has answered None, so that it need not be waited for long."""
@@ -170,7 +171,7 @@ class Actor:
     def _listen(self) -> None:
         with suppress(EOFError, OSError):  # the other end closed, between two answers or within one
             while self._results in wait([self._results, self.process.sentinel]):
-                self._answers.put(self._results.recv_bytes())
+                self._answers.put(self._results.recv())
         self._answers.put(None)
 
 
@@ -182,7 +183,7 @@ def _run(settings: ActorSettings, weights: SharedWeights, orders: Connection, re
         except (EOFError, ConnectionError):
             raise
         except Exception:
-            results.send_bytes(pickle.dumps(traceback.format_exc()))
+            results.send(traceback.format_exc())
 
 
 def _sample(settings: ActorSettings, weights: SharedWeights, orders: Connection, results: Connection) -> None:
@@ -192,27 +193,25 @@ def _sample(settings: ActorSettings, weights: SharedWeights, orders: Connection,
     generator = torch.Generator(settings.device)
     version: int | None = None
     while True:
-        order: Order = pickle.loads(orders.recv_bytes())
+        order: Order = orders.recv()
         prompts = torch.from_numpy(order.prompts).to(settings.device)
         generator.manual_seed(order.seed)
         version = weights.read(model, version)
         rollout = settings.sampler.sample(model, prompts, settings.group_size, generator, version)
         if isinstance(model, UpToDate):
             rollout, version = model.dated(rollout), model.version
-        results.send_bytes(_packed(rollout))
+        results.send(packed(rollout))
 
 
-def _packed(rollout: Rollout) -> bytes:
-    """As plain arrays: tensors would take a file descriptor each on their way."""
+def packed(rollout: Rollout) -> Packed:
+    """What goes through a pipe: plain arrays, because each tensor would take a file descriptor along."""
     values = {own.name: getattr(rollout, own.name) for own in fields(rollout)}
-    return pickle.dumps({k: v.cpu().numpy() if isinstance(v, Tensor) else v for k, v in values.items()})
+    return {name: value.cpu().numpy() if isinstance(value, Tensor) else value for name, value in values.items()}
 
 
-def _unpacked(data: bytes, device: torch.device) -> Rollout | str:
-    message: str | dict[str, Any] = pickle.loads(data)  # it comes from our own process
-    if isinstance(message, str):
-        return message
-    values: dict[str, Any] = {
+def unpacked(message: Packed, device: torch.device) -> Rollout:
+    """The rollout that :func:`packed` took apart, on ``device``."""
+    values: Packed = {
         name: torch.from_numpy(value).to(device) if isinstance(value, np.ndarray) else value
         for name, value in message.items()
     }

@@ -79,6 +79,7 @@ class Trainer:
             self.task.max_response_length,
             self.task.vocabulary.eos,
             SamplingTransform(config.temperature, config.top_k, config.top_p),
+            top_logp=asked.recorded(len(self.task.vocabulary)) if (asked := self.choices.needs_divergence) else 0,
             dtype=self.dtype,
             behavior=Behavior(
                 config.rollout_weights,

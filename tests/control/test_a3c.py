@@ -1,15 +1,10 @@
 """Workers that do not wait for each other, and what becomes of them when something goes wrong."""
 
-import contextlib
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -19,6 +14,7 @@ import torch
 from rlnotes.control.a2c import a2c
 from rlnotes.control.a3c import A3CConfig, a3c
 from rlnotes.control.networks import ActorCritic
+from tests.processes import linux, running, wait_for_spawned, wait_until_gone
 
 pytestmark = pytest.mark.slow
 
@@ -138,38 +134,6 @@ for row in a3c(A3CConfig(envs=2, steps=8, updates=10**6)):
 """
 
 
-@contextlib.contextmanager
-def running(*command: str) -> Iterator[subprocess.Popen]:
-    """A process with a group of its own, as a kernel or a terminal makes one."""
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
-def wait_until_gone(group: int, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while any(stat.split(")")[-1].split()[2] == str(group) for stat in stats()):
-        assert time.monotonic() < deadline, "processes are left over"
-        time.sleep(0.05)
-
-
-def stats() -> Iterator[str]:
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            text = path.read_text(encoding="utf-8", errors="replace")
-            if text.split(")")[-1].split()[0] != "Z":
-                yield text
-
-
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
-
-
 @linux
 @pytest.mark.parametrize("started", [False, True])
 def test_an_interrupt_of_the_whole_group_ends_all_and_only_the_caller_speaks(started):
@@ -179,28 +143,11 @@ def test_an_interrupt_of_the_whole_group_ends_all_and_only_the_caller_speaks(sta
         if started:
             process.stdout.readline()
         else:
-            wait_for_workers(process.pid)  # they are importing now
+            wait_for_spawned(process.pid, 2)  # they are importing now
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=180)
         wait_until_gone(process.pid)
     assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")
-
-
-def wait_for_workers(group: int) -> None:
-    deadline = time.monotonic() + 60
-    while spawned(group) < 2:
-        assert time.monotonic() < deadline, "no workers started"
-        time.sleep(0.01)
-
-
-def spawned(group: int) -> int:
-    found = 0
-    for stat in stats():
-        pid, fields = stat.split(" ", 1)[0], stat.split(")")[-1].split()
-        if fields[2] == str(group):
-            with contextlib.suppress(OSError):
-                found += b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return found
 
 
 @linux

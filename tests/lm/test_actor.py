@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlnotes.lm.actor import SharedWeights, UpToDate, _packed, _unpacked
+from rlnotes.lm.actor import SharedWeights, UpToDate, packed, unpacked
 from rlnotes.lm.asynchronous import AsyncTrainer
 from rlnotes.lm.config import TrainConfig, preset_config
 from rlnotes.lm.model import KVCache, Transformer
@@ -118,8 +118,11 @@ def test_a_rollout_arrives_as_it_left():
     prompt_mask = torch.arange(5) >= torch.tensor([[0], [2], [1]])
     sampler = Sampler(8, 0, SamplingTransform(0.7, top_k=5), top_logp=3)
     rollout = sampler.sample(drawn(generator), prompts, 2, generator, 7, prompt_mask)
-    arrived = _unpacked(_packed(rollout), torch.device("cpu"))
-    assert isinstance(arrived, Rollout)
+    receive, send = SPAWN.Pipe(duplex=False)
+    send.send(packed(rollout))
+    arrived = unpacked(receive.recv(), torch.device("cpu"))
+    send.close()
+    receive.close()
     for own in fields(Rollout):
         sent, got = getattr(rollout, own.name), getattr(arrived, own.name)
         assert torch.equal(sent, got) and sent.dtype == got.dtype if isinstance(sent, Tensor) else sent == got, own.name

@@ -1,0 +1,62 @@
+"""Processes that tests start, stop from outside, and look for afterwards."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@contextlib.contextmanager
+def running(*command: str) -> Iterator[subprocess.Popen]:
+    """A process with a group of its own, as a kernel or a terminal makes one."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_until_gone(group: int, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while any(stat.split(")")[-1].split()[2] == str(group) for stat in stats()):
+        assert time.monotonic() < deadline, "processes are left over"
+        time.sleep(0.05)
+
+
+def stats() -> Iterator[str]:
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            if text.split(")")[-1].split()[0] != "Z":
+                yield text
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
+
+
+def wait_for_spawned(group: int, count: int, seconds: float = 60) -> None:
+    """Wait until so many of a group's processes were started by multiprocessing; they may be importing still."""
+    deadline = time.monotonic() + seconds
+    while spawned(group) < count:
+        assert time.monotonic() < deadline, "no workers started"
+        time.sleep(0.01)
+
+
+def spawned(group: int) -> int:
+    found = 0
+    for stat in stats():
+        pid, fields = stat.split(" ", 1)[0], stat.split(")")[-1].split()
+        if fields[2] == str(group):
+            with contextlib.suppress(OSError):
+                found += b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return found
