@@ -1,0 +1,123 @@
+"""The loops of chapter 12 reach their threshold on three of three seeds, and show what the chapter says of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from rlnotes.bounds import mixtures as bounds
+from rlnotes.bounds.mdp import largest_gain, state_tv
+from rlnotes.exact.mixtures import Mixture, step_kernel
+from rlnotes.exact.random_mdps import any_mdp, random_policy, step_mixture, trajectory_mixture
+from rlnotes.lm.asynchronous import AsyncTrainer
+from rlnotes.lm.behavior import Behavior
+from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.trainer import Trainer
+from rlnotes.lm.versions import VersionMixture
+from rlnotes.notebook.evidence import load_evidence, paired_interval
+from rlnotes.objectives import GRPO
+
+SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
+
+
+@SEEDS
+def test_chapter_12_learns_from_rollouts_that_are_sixteen_updates_old(seed: int):
+    config = TrainConfig(
+        task="reverse", size=8, seed=seed, minibatches=4, learning_rate=3e-4, measure_shift=True
+    )  # fmt: skip
+    with AsyncTrainer(config, choices=GRPO, queue=4, window=64) as trainer:
+        assert trainer.evaluate(1024) < 0.45
+        rows = list(trainer.run(30))
+        assert trainer.evaluate(1024) >= 0.75
+    middle, end = rows[8:15], rows[-7:]
+    assert all(row["lag"] <= 16 and row["wasted"] == 0 for row in rows)
+    assert np.mean([row["lag"] for row in middle + end]) > 8
+    stale = [np.mean([row["staleness"] for row in part]) for part in (middle, end)]
+    assert stale[0] > 1.2 * stale[1], "the lag stays, and the distance falls"
+    assert np.mean([row["update_shift"] for row in middle]) < stale[0]
+
+
+@SEEDS
+def test_chapter_12_old_tokens_leave_as_the_formula_says(seed: int):
+    config = TrainConfig(
+        task="sort", size=8, seed=seed, epochs=4, minibatches=4, learning_rate=1e-4, lags=(0, 64), measure_shift=True
+    )
+    trainer = Trainer(config, choices=GRPO)
+    rows = list(trainer.run(6))
+    assert all(row["staleness"] > 0.002 for row in rows[1:])
+    prompts = trainer.task.sample(64, torch.Generator().manual_seed(9)).prompts
+    for sigma in (0.1, 0.5):
+        kernel = step_kernel(np.array([sigma, 0.0]), np.array([[0.0, 1.0]] * 2))
+        mixture = VersionMixture((64, 0), (1.0, 0.0), kernel)
+        sampler = replace(trainer.sampler, behavior=Behavior(mixture=mixture))
+        generator = torch.Generator().manual_seed(seed)
+        rollout = sampler.sample(trainer.model, prompts, 16, generator, trainer.updates, past=trainer.past)
+        position = torch.arange(rollout.mask.shape[1]).expand_as(rollout.mask)[rollout.mask]
+        old = (rollout.version < trainer.updates)[rollout.mask].double().mean().item()
+        assert old == pytest.approx(np.mean((1 - sigma) ** position.numpy()), abs=0.03)
+
+
+def near_the_current_policy(rng: np.random.Generator, level: str):
+    mdp = any_mdp(rng)
+    make = trajectory_mixture if level == "trajectory" else step_mixture
+    mixture = make(rng, mdp.states, mdp.actions, int(rng.integers(2, 4)))
+    current, other = (random_policy(rng, mdp.states, mdp.actions) for _ in range(2))
+    drift, update = 10 ** rng.uniform(-3, -1, 2)
+    versions = (1 - drift) * current + drift * mixture.policies
+    return mdp, Mixture(versions, mixture.alpha, mixture.kernel), (1 - update) * current + update * other, current
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_chapter_12_near_the_current_policy_its_own_advantages_promise_more(seed: int):
+    rng = np.random.default_rng(seed)
+    cases = [near_the_current_policy(rng, level) for level in ("trajectory", "step") for _ in range(50)]
+    pairs = [(bounds.theorem_5_1(*case), bounds.current_advantages(*case)) for case in cases]
+    assert np.mean([b.lower > a.lower for a, b in pairs]) > 0.98
+    assert sum(b.lower > 0 for _, b in pairs) > 3 * sum(a.lower > 0 for a, _ in pairs)
+
+
+def test_chapter_12_anywhere_the_exceptions_have_the_larger_constant():
+    rng = np.random.default_rng(4)
+    exceptions = 0
+    for _ in range(200):
+        mdp, mixture, *_ = near_the_current_policy(rng, "step")
+        policies = np.array([random_policy(rng, mdp.states, mdp.actions) for _ in range(mixture.size + 2)])
+        data, new, current = Mixture(policies[2:], mixture.alpha, mixture.kernel), policies[0], policies[1]
+        if (
+            bounds.current_advantages(mdp, data, new, current).lower
+            <= bounds.theorem_5_1(mdp, data, new, current).lower
+        ):
+            exceptions += 1
+            assert largest_gain(mdp, new, current) > bounds.largest_mixture_gain(mdp, data, new)
+    assert 0 < exceptions < 40
+
+
+def test_chapter_12_three_versions_need_a_larger_radius_than_their_pairs():
+    versions = np.array([[0.70, 0.20, 0.10], [0.15, 0.25, 0.60], [0.20, 0.75, 0.05]])
+    grid = np.array([[i, j, 200 - i - j] for i in range(201) for j in range(201 - i)]) / 200
+    assert bounds.common_radius(versions[:, None]) == pytest.approx(0.275)
+    assert state_tv(versions[:2, None], grid).max(0).min() == pytest.approx(0.275, abs=1e-9)
+    assert state_tv(versions[:, None], grid).max(0).min() == pytest.approx(0.35, abs=6e-3)
+
+
+def test_chapter_12_what_the_stored_comparison_shows():
+    evidence = load_evidence("12_levels")
+    last = {name: evidence.last(name, "accuracy") for name in evidence.rows}
+    stale = {name: evidence.last(name, "staleness", 40) for name in evidence.rows}
+    for lag in (64, 256):
+        kept, switching, old = f"kept {lag}", f"switching {lag}", f"old {lag}"
+        level = paired_interval(last[switching], last[kept])
+        assert level.low <= 0 <= level.high
+        sizes = paired_interval(evidence.last(switching, "ess_sequence", 40), evidence.last(kept, "ess_sequence", 40))
+        assert sizes.low <= 0 <= sizes.high
+        switched = paired_interval(last[switching], last["fresh"])
+        assert switched.low <= 0 <= switched.high
+        assert -0.035 < paired_interval(last[kept], last["fresh"]).median < -0.01
+        assert paired_interval(last[kept], last["fresh"]).high < 0
+        for half in (kept, switching):
+            assert 1.7 < np.median(stale[old]) / np.median(stale[half]) < 2.3
+    assert paired_interval(last["old 256"], last["fresh"]).high < -0.03
+    shift = [evidence.last(name, "update_shift", 40) for name in ("old 256", "fresh")]
+    assert paired_interval(*shift).low > 0
+    assert (stale["fresh"] < 1e-6).all()
