@@ -1,0 +1,189 @@
+"""The loops of chapter 13 reach their threshold on three of three seeds, and show what the chapter says of them."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from rlnotes.estimators.divergences import log_probs, tv, tv_estimate
+from rlnotes.exact.constrained_update import Mechanism, StaleData, clip_band, clipped_update, constrained_update
+from rlnotes.exact.mdp import softmax
+from rlnotes.notebook.evidence import load_evidence, paired_interval
+
+SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
+
+
+def one_state(mu: np.ndarray, current: np.ndarray, advantages: np.ndarray) -> StaleData:
+    return StaleData(np.ones((1, 1)), mu[None, None], current[None], advantages[None, None])
+
+
+@SEEDS
+def test_chapter_13_method_1_learns_reverse_from_data_sixteen_updates_old(seed: int):
+    from rlnotes.lm.config import TrainConfig
+    from rlnotes.lm.trainer import Trainer
+    from rlnotes.objectives import METHOD_1
+
+    settings = dict(task="reverse", size=8, minibatches=4, learning_rate=3e-4, lags=(16,), measure_shift=True)
+    trainer = Trainer(TrainConfig(seed=seed, **settings), choices=METHOD_1)  # type: ignore[arg-type]
+    assert trainer.evaluate(1024) < 0.45
+    rows = list(trainer.run(30))
+    assert trainer.evaluate(1024) >= 0.8
+    assert rows[-1]["lag"] == 16
+    assert np.mean([row["staleness"] - row["update_shift"] for row in rows[5:]]) > 0
+    assert np.mean([row["no_gradient"] for row in rows]) < 0.01
+
+
+def test_chapter_13_what_a_batch_has_not_seen_may_move():
+    rng, mu = np.random.default_rng(0), 1 / np.arange(1, 1001)
+    mu /= mu.sum()
+    for n in (16, 512):
+        seen = np.unique(rng.choice(1000, size=n, p=mu))
+        unseen = np.setdiff1d(np.arange(1000), seen)
+        new = mu.copy()
+        new[unseen] = 0
+        new[unseen[-1]] = mu[unseen].sum()
+        shift = tv_estimate(np.log(new[seen]) - np.log(mu[seen]), np.zeros(len(seen)))
+        assert np.abs(shift).max() < 1e-12
+        assert tv(log_probs(new), log_probs(mu)) == pytest.approx(mu[unseen].sum() - mu[unseen].min())
+
+
+@pytest.mark.parametrize("mechanism", ["method 1", "method 2"])
+def test_chapter_13_a_condition_for_all_actions_bounds_the_shift_and_is_attained(mechanism: Mechanism):
+    rng, largest = np.random.default_rng(0), 0.0
+    for _ in range(3000):
+        mu, current = rng.dirichlet(np.ones(3), 2)
+        low, high = (mu * end for end in clip_band(mechanism, current / mu, 0.2))
+        new = current + rng.uniform() * (rng.uniform(np.maximum(low, 0), high) - current)
+        new[2] = 1 - new[:2].sum()
+        if low[2] <= new[2] <= high[2] and new[2] >= 0:
+            largest = max(largest, float(np.abs(new - current).sum() / 2))
+    assert 0.07 < largest <= 0.1
+    fair = np.array([0.5, 0.5])
+    assert np.isclose(clip_band(mechanism, fair / fair, 0.2)[1] * fair, 0.6).all()
+
+
+@pytest.mark.parametrize(("mu", "current"), [(1e-6, 1e-3), (1e-3, 1e-6)])
+def test_chapter_13_method_1_allows_the_larger_change_only_where_rho_k_is_below_1(mu: float, current: float):
+    reach = {}
+    for mechanism in get_args(Mechanism):
+        low, high = clip_band(mechanism, np.array(current / mu), 0.2)
+        reach[mechanism] = mu * float(high - low) / 2
+    assert reach["method 1"] == pytest.approx(0.2 * mu)
+    assert reach["method 2"] == pytest.approx(0.2 * current)
+    assert (reach["method 1"] > reach["method 2"]) == (current / mu < 1)
+
+
+def test_chapter_13_before_the_update_methods_1_and_2_push_alike_and_ppo_does_not():
+    ratio = np.array([20.0, 1.1, 0.9, 0.05])
+    for advantage in (1.0, -1.0):
+        opened = {}
+        for mechanism in get_args(Mechanism):
+            low, high = clip_band(mechanism, ratio, 0.2)
+            opened[mechanism] = ratio < high if advantage > 0 else ratio > low
+        assert opened["method 1"].all()
+        assert opened["method 2"].all()
+        assert opened["ppo"].tolist() == ([False, True, True, True] if advantage > 0 else [True, True, True, False])
+
+
+def test_chapter_13_the_ascent_ends_beyond_the_constraint_and_shared_weights_go_further():
+    data = one_state(*np.array([[0.01, 0.49, 0.5], [0.01, 0.49, 0.5], [49.5, -0.6, -0.402]]))
+    logits = np.log(data.current)
+    for _ in range(8000):
+        logits = logits + 0.1 * data.clipped_gradient("ppo", 0.2, softmax(logits))
+    assert 0.19 < data.update_shift(softmax(logits)) < 0.21
+    half = np.full((2, 2), 0.5)
+    shared = StaleData(np.full((2, 1), 0.5), half[None], half, np.array([[[1.0, -1.0]], [[0.0, 0.0]]]))
+    features, w = np.array([[1.0, 0.0], [10.0, 0.0]]), 0.0
+    for _ in range(4000):
+        w += 0.1 * (shared.clipped_gradient("method 1", 0.2, softmax(w * features)) * features).sum()
+    assert shared.update_shift(softmax(w * features)) > 0.25
+
+
+def test_chapter_13_staleness_moves_the_optimum_of_ppo_and_not_of_the_others():
+    largest = dict.fromkeys(get_args(Mechanism), 0.0)
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        mu = rng.dirichlet(np.ones(6))
+        current = softmax(np.log(mu) + 2 * rng.normal(size=6))
+        advantages = rng.normal(size=6)
+        data = one_state(mu, current, advantages - current @ advantages)
+        for mechanism in largest:
+            policy = clipped_update(data, mechanism, 0.2)
+            shift = data.update_shift(policy)
+            largest[mechanism] = max(largest[mechanism], shift)
+            assert data.surrogate(policy) <= data.surrogate(constrained_update(data, shift)) + 1e-6
+    assert largest["ppo"] > 0.6
+    assert max(largest["method 1"], largest["method 2"]) <= 0.2 + 1e-6
+
+
+def test_chapter_13_a_filter_praises_what_all_samples_condemn_and_a_clip_does_not():
+    mu, current, new = np.array([[0.49, 0.49, 0.02], [0.46, 0.46, 0.08], [0.44, 0.44, 0.12]])
+    advantages = np.array([0.2, 0.1, -3.0])
+    advantages -= mu @ advantages
+    data = one_state(mu, current, advantages)
+    kept = np.abs(current / mu - 1) <= 0.1
+    terms = data.ratios(new[None]) * advantages
+    assert data.mean(terms * kept) > 0 > data.mean(terms)
+    for mechanism in get_args(Mechanism):
+        assert data.clipped(mechanism, 0.2, new[None]) <= data.mean(terms) + 1e-12
+
+
+def test_chapter_13_a_window_bounds_staleness_by_the_sum_of_the_updates():
+    rng, policies = np.random.default_rng(0), [np.full(50, 0.02)]
+    for _ in range(16):
+        policies.append(softmax(np.log(policies[-1]) + 0.03 * rng.normal(size=50)))
+    moves = [np.abs(p - q).sum() / 2 for p, q in zip(policies[1:], policies[:-1], strict=True)]
+    assert 0 < np.abs(policies[-1] - policies[0]).sum() / 2 <= sum(moves) <= 16 * max(moves)
+
+
+def test_chapter_13_a_few_bits_reroute_few_tokens_and_those_are_far_off():
+    from rlnotes.lm.behavior import Behavior
+    from rlnotes.lm.config import TrainConfig
+    from rlnotes.lm.mismatch import layer_mismatch
+    from rlnotes.lm.trainer import Trainer
+
+    trainer = Trainer(TrainConfig(task="sort", size=5, preset="moe-top1", warm_start="train"))
+    for _ in trainer.run(steps=0):
+        pass
+    found = layer_mismatch(trainer.model, trainer.sample(prompts=64, group_size=8), Behavior("int4"))
+    assert 0 < found.rerouted.float().mean().item() < 0.1
+    assert found.gaps[found.rerouted].mean() > 5 * found.gaps[~found.rerouted].mean()
+    order = layer_mismatch(trainer.model, trainer.sample(prompts=64, group_size=8), Behavior(blocks=4))
+    assert 0 < order.largest_gap < 1e-4
+
+
+def test_chapter_13_what_the_stored_comparison_shows():
+    clips, lags = ("ppo", "method 1", "method 2", "no clip"), (0, 4, 16, 64)
+    for name, rate in (("13_stale", "small"), ("13_stale_fast", "large")):
+        table = load_evidence(name)
+
+        def late(clip: str, lag: int, metric: str, table=table) -> np.ndarray:
+            return table.last(f"{clip}, lag {lag}", metric, 4)
+
+        def ahead(clip: str, lag: int, late=late):
+            return paired_interval(late(clip, lag, "accuracy"), late("ppo", lag, "accuracy"))
+
+        # one objective at rho_k = 1: the same runs, and what chance does to Method 2
+        assert (late("method 1", 0, "accuracy") == late("ppo", 0, "accuracy")).all()
+        chance = max(-ahead("method 2", 0).low, ahead("method 2", 0).high)
+        assert 0 < chance < (0.015 if rate == "small" else 0.065)
+        median = {
+            (metric, clip, lag): np.median(late(clip, lag, metric))
+            for metric in ("accuracy", "no_gradient", "update_shift", "staleness")
+            for clip in clips
+            for lag in lags
+        }
+        for lag in lags[1:]:  # what PPO leaves without a gradient, and the others hardly
+            wasted = [median["no_gradient", clip, lag] for clip in clips]
+            assert wasted[0] > 1.5 * max(wasted[1:3]) and wasted[3] == 0
+        if rate == "small":
+            assert median["update_shift", "ppo", 16] > 1.5 * median["update_shift", "method 2", 16]
+            assert ahead("method 2", 16).low > 0 >= ahead("method 2", 64).low
+            assert min(median["accuracy", clip, lag] for clip in clips for lag in lags) > 0.65
+        else:
+            assert median["update_shift", "method 1", 64] < 0.7 * median["update_shift", "ppo", 64]
+            assert median["staleness", "ppo", 64] == min(median["staleness", clip, 64] for clip in clips)
+            assert max(median["accuracy", "no clip", lag] for lag in lags[1:]) < 0.2
+            beside = {(clip, lag): ahead(clip, lag) for clip in clips[1:3] for lag in lags[1:]}
+            told_apart = [key for key, found in beside.items() if found.low > 0 or found.high < 0]
+            assert told_apart == [("method 2", 16)] and beside["method 2", 16].high < -0.1
