@@ -4,12 +4,17 @@ J is L-smooth: its gradient (D,) changes by at most ``smoothness`` times the dis
 ``estimates`` (K, D), with ``probs`` (K,), and the step is ``step`` times g.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from rlnotes.bounds.result import Bound
+from rlnotes.bounds.tokens import reward_span
+from rlnotes.exact import token_gradients
 from rlnotes.exact.checks import distribution, finite
+from rlnotes.exact.token_progress import expected_progress
+from rlnotes.exact.tokens import Policy, TokenModel, expected_reward
 
 Numbers = float | np.ndarray
 
@@ -80,6 +85,12 @@ def best_step(smoothness: float, known: Moments) -> float:
     return max(0.0, along / (smoothness * squared))
 
 
+def best_progress(smoothness: float, known: Moments) -> float:
+    """A + B - C at :func:`best_step`: <grad J, E g>^2 / (2 L E|g|^2), which no rescaling of the estimate changes."""
+    along = known.gradient_squared + known.alignment
+    return best_step(smoothness, known) * along / 2
+
+
 def largest_step(smoothness: float, known: Moments) -> float:
     """The step beyond which A + B - C is negative: twice :func:`best_step`."""
     return 2 * best_step(smoothness, known)
@@ -112,3 +123,38 @@ def quadratic_step(
     predicted = true_progress(step, smoothness, known.gradient_squared) + bias_error(step, smoothness, known.alignment)
     penalties = {"noise": float(noise_penalty(step, smoothness, known.variance, known.bias_squared))}
     return Bound("003 SGA lemma", after + float(theta @ hessian @ theta) / 2, float(predicted), penalties, -np.inf)
+
+
+def token_moments(model: TokenModel, target: Policy, behavior: Policy, weights: np.ndarray, batch: int = 1) -> Moments:
+    """Moments of the mean of ``batch`` answers' estimates, by logits: a batch divides the variance and nothing else.
+
+    ``weights`` (B, V**T, T) are those of :mod:`rlnotes.exact.token_gradients`.
+    """
+    if batch < 1:
+        raise ValueError(f"batch is {batch}; at least 1 answer is needed")
+    gradient = token_gradients.flat(token_gradients.reward_gradient(model, target))
+    bias = token_gradients.flat(token_gradients.mean_gradient(model, target, behavior, weights)) - gradient
+    variance = token_gradients.total_variance(model, target, behavior, weights)
+    return Moments(float(gradient @ gradient), float(gradient @ bias), float(bias @ bias), variance / batch)
+
+
+def token_step(
+    model: TokenModel,
+    logits: Sequence[np.ndarray],
+    behavior: Policy,
+    weights: np.ndarray,
+    step: float,
+    smoothness: float,
+) -> Bound:
+    """The lemma on a token model with one answer per step: exact expected progress beside A + B and C.
+
+    ``smoothness`` is a bound on L, as :func:`rlnotes.exact.token_progress.smoothness_bound`, or an estimate; with an
+    estimate that is too small the lemma need not hold.
+    """
+    target = token_gradients.softmax_policy(model, logits)
+    known = token_moments(model, target, behavior, weights)
+    predicted = true_progress(step, smoothness, known.gradient_squared) + bias_error(step, smoothness, known.alignment)
+    penalties = {"noise": float(noise_penalty(step, smoothness, known.variance, known.bias_squared))}
+    true = expected_progress(model, logits, behavior, weights, step)
+    floor = reward_span(model).low - expected_reward(model, target)
+    return Bound("003 SGA lemma, tokens", true, float(predicted), penalties, floor)

@@ -176,6 +176,26 @@ def first_step_bias() -> TokenCase:
     return two_steps([(0.5, 0.5), (0.6, 0.4), (0.4, 0.6)], [(0.5, 0.5), (0.9, 0.1), (0.1, 0.9)], [0, 1, 0, 1])
 
 
+def leaving(horizon: int, shift: float) -> TokenCase:
+    """The bias of token-level importance sampling grows like T^1.5 D: 003 5.2 says T^2 D.
+
+    The target tosses fair coins, tokens 0 and 1, and earns 1 for more ones than zeros (1/2 for a tie). The behavior
+    does the same, and before each token leaves with probability ``shift``: token 2 for ever, and reward 1/2.
+    """
+
+    def rows(leave: float) -> list[np.ndarray]:
+        found = []
+        for t in range(horizon):
+            left = (sequences(3, t) == 2).any(1) if t else np.zeros(1, dtype=bool)
+            found.append(np.where(left[:, None], [0.0, 0.0, 1.0], [(1 - leave) / 2, (1 - leave) / 2, leave]))
+        return single_prompt_policy(found)
+
+    answers = sequences(3, horizon)
+    ahead = (answers == 1).sum(1) - (answers == 0).sum(1)
+    reward = np.where((answers == 2).any(1), 0.5, (1 + np.sign(ahead)) / 2)
+    return TokenCase(single_prompt(reward, 3, horizon), rows(0.0), rows(shift))
+
+
 # --- DPPO's cheap divergences: 004 section 4
 
 

@@ -56,6 +56,32 @@ def surrogate_gradient(model: TokenModel, target: Policy, behavior: Policy) -> G
     return _through_softmax(prefix_probs(model, behavior)[:-1], target, values(model, behavior).q)
 
 
+class BiasParts(NamedTuple):
+    """Three gradients that add up to the bias of token-level importance sampling."""
+
+    states: Gradient  # prefixes of mu, advantages of pi
+    advantages: Gradient  # prefixes of pi, advantages of mu
+    both: Gradient  # what neither explains alone
+
+
+def bias_parts(model: TokenModel, target: Policy, behavior: Policy) -> BiasParts:
+    """The gradient of L less that of J at the target, by its causes. 003 5.2 names the first alone.
+
+    With d the prefixes and A the advantages, d' A' - d A = (d' - d) A + d (A' - A) + (d' - d)(A' - A). Needs no common
+    support.
+    """
+    target = check_policy(model, target, "target")
+    sampled, own = (prefix_probs(model, policy)[:-1] for policy in (behavior, target))
+    q_behavior, q_target = values(model, behavior).q, values(model, target).q
+    moved = [old - new for old, new in zip(sampled, own, strict=True)]
+    other = [old - new for old, new in zip(q_behavior, q_target, strict=True)]
+    return BiasParts(
+        _through_softmax(moved, target, q_target),
+        _through_softmax(own, target, other),
+        _through_softmax(moved, target, other),
+    )
+
+
 def reinforce_weights(model: TokenModel, baseline: float | np.ndarray = 0.0) -> np.ndarray:
     """R - b for every token of an answer: 001 2.2.3.
 
@@ -146,12 +172,12 @@ def moments(model: TokenModel, target: Policy, behavior: Policy, weights: np.nda
             f"the covariance of {len(mean)} logits over {model.reward.size} answers needs {needed / 2**30:.3g} GiB; "
             f"the limit is {MEMORY_LIMIT / 2**30:.3g} GiB. Take a smaller model, or total_variance"
         )
-    centred = _estimates(model, target, weights) - mean
+    centred = estimates_by_answer(model, target, weights) - mean
     covariance = (sequence_probs(model, behavior).reshape(-1, 1) * centred).T @ centred
     return Moments(mean, mean - flat(reward_gradient(model, target)), covariance)
 
 
-def _estimates(model: TokenModel, target: Policy, weights: np.ndarray) -> np.ndarray:
+def estimates_by_answer(model: TokenModel, target: Policy, weights: np.ndarray) -> np.ndarray:
     """(B V**T, D) the estimate from every answer: weights times one-hot less pi, at the contexts it passes."""
     parts = []
     for t, rows in enumerate(check_policy(model, target, "target")):
