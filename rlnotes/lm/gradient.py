@@ -38,6 +38,7 @@ def add_gradient(
         totals = None  # what is kept, or weighs, is known only on the way: the whole is one part, and says itself
     elif not _moves_without_advantage(choices):
         rows = rows[_teaching(collected.advantages.view(-1, g)[rows])]
+    asked = choices.needs_divergence
     loss = tokens = active = silent = width = distance = deviation = 0.0
     for part in rows.chunk(micro_batches):
         used = collected.rollout.groups(part)
@@ -53,6 +54,9 @@ def add_gradient(
             totals=totals,
             entropy=entropy(every) if choices.entropy else None,
             truncated=used.truncated(eos),
+            divergence=None
+            if asked is None
+            else asked(every, used.tokens, used.logp_behavior, used.topk_ids, used.topk_logp),
         )
         part_loss = policy_loss(choices, batch)
         batch.logp.retain_grad()

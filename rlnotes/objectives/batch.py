@@ -10,6 +10,7 @@ from rlnotes.objectives.aggregations import Totals
 
 Anchor = Literal["behavior", "proximal", "current"]
 Policy = Literal["current", "proximal"]  # what is compared with the sampler: pi itself, or the recomputed pi_k
+Past = Literal["behavior", "proximal"]  # what pi is compared with: the sampler mu, or pi before the update
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Batch:
     | ``totals`` | | sizes of the whole batch if this is a part of one |
     | ``entropy`` | (N, T) | entropy of pi where each token was drawn, for an entropy bonus |
     | ``truncated`` | (N,) bool | True for a response that was cut off at the length limit |
+    | ``divergence`` | (N, T) | TV or KL of mu and pi at each token, from more than the token drawn: |
+    | | | what ``Choices.needs_divergence`` computes. KL may be infinite |
 
     Outside the mask any number may stand, NaN and infinity too: it reaches neither value nor gradient.
     Raises ``ValueError`` for shapes that disagree, for a response without tokens, and for a number under the mask
@@ -42,6 +45,7 @@ class Batch:
     totals: Totals | None = None
     entropy: Tensor | None = None
     truncated: Tensor | None = None
+    divergence: Tensor | None = None
 
     def __post_init__(self):
         shape = tuple(self.logp.shape)
@@ -67,7 +71,7 @@ class Batch:
                 f"mask is empty in row {int(empty.nonzero()[0])}: a response has at least one token; leave the row out"
             )
         named = dict(logp=self.logp, advantages=self.token_advantages)
-        for name in ("logp_behavior", "logp_proximal", "logp_reference", "entropy"):
+        for name in ("logp_behavior", "logp_proximal", "logp_reference", "entropy", "divergence"):
             value = getattr(self, name)
             if value is None:
                 continue
@@ -75,7 +79,8 @@ class Batch:
                 raise ValueError(f"{name} has shape {tuple(value.shape)}; logp has {shape}")
             if value.requires_grad and name != "entropy":
                 raise ValueError(f"{name} carries a gradient; only logp may: pass {name}.detach()")
-            named[name] = value
+            # a KL may be infinite, and is then above every threshold
+            named[name] = value.clamp(max=torch.finfo(value.dtype).max) if name == "divergence" else value
         for name, value in named.items():
             bad = self.mask & ~torch.isfinite(value)
             if bool(bad.any()):

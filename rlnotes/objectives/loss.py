@@ -21,6 +21,7 @@ from rlnotes.objectives.gates import ClipAround, Correction, Gate, no_gate
 from rlnotes.objectives.masks import Mask, per_token
 from rlnotes.objectives.penalties import KLPenalty
 from rlnotes.objectives.ratios import SPARE, token
+from rlnotes.objectives.rows import RowDivergence
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Choices:
     | part | what |
     |---|---|
     | ``correction`` | multiplies each token by a weight pi_k / mu, or pi / mu, that has no gradient |
-    | ``keep`` | drops responses or tokens (:mod:`rlnotes.objectives.masks`) |
+    | ``keep`` | drops responses or tokens (:mod:`rlnotes.objectives.masks`, :mod:`rlnotes.objectives.one_sided`) |
     | ``divide_by`` | ``"all"``, or only what ``keep`` ``"kept"``: then ``Batch.totals`` are those of what is kept |
     | ``kl`` | a penalty (:mod:`rlnotes.objectives.penalties`) |
     | ``entropy`` | times the mean entropy is added to the objective, so that more of it keeps pi wider: 002 eq. (85) |
@@ -94,6 +95,13 @@ class Choices:
         """True if the trainer must recompute log-probabilities before the update."""
         parts = (self.gate, self.correction, self.keep)
         return self.anchor == "proximal" or any(getattr(part, "needs_proximal", False) for part in parts)
+
+    @property
+    def needs_divergence(self) -> RowDivergence | None:
+        """What the trainer must compute at each token as ``Batch.divergence``: from rows of pi, and from mu's likeliest
+        tokens as the sampler recorded them. None if the objective does without.
+        """
+        return getattr(self.keep, "needs_divergence", None)
 
     @property
     def needs_whole_batch(self) -> bool:

@@ -2,7 +2,8 @@
 
 The shape says what is dropped: (N,) for whole responses, (N, T) for tokens. What is dropped adds nothing to the
 surrogate; whether the aggregation still divides by it is ``Choices.divide_by``. A mask that compares with the
-recomputed policy says so in ``needs_proximal``. No gradient flows through a mask.
+recomputed policy says so in ``needs_proximal``; one that reads ``Batch.divergence`` says in ``needs_divergence`` what
+it has to be. No gradient flows through a mask.
 """
 
 import math
@@ -13,11 +14,14 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from rlnotes.estimators.bucketed import binary_kl, binary_tv
 from rlnotes.estimators.divergences import KLEstimator, kl_estimate
-from rlnotes.objectives.batch import Anchor, Batch, Policy
+from rlnotes.objectives.batch import Anchor, Batch, Past, Policy
 from rlnotes.objectives.ratios import sequence_mean
+from rlnotes.objectives.rows import RowDivergence
 
 Mask = Callable[[Batch], Tensor]
+Measure = KLEstimator | Literal["abs", "binary_tv", "binary_kl"]  # from the log-probabilities of the token drawn
 
 
 @dataclass(frozen=True)
@@ -65,49 +69,88 @@ class MismatchBand:
 
 @dataclass(frozen=True)
 class DivergenceMask:
-    """Keep what has an estimated KL(behaviour, ``policy``) of at most ``high`` nats: 001 appendix A.
+    """Keep what has a divergence D(behaviour, ``policy``) of at most ``high``: 001 section 4 and 004 section 4.
 
-    One number per token, from x = log behaviour - log policy: k1 = x, k2 = x^2 / 2, k3 = exp(-x) - 1 + x
-    (:func:`rlnotes.estimators.divergences.kl_estimate`). ``over`` says what is compared: the number of each
-    ``"token"``, or for a whole response the ``"sum"``, ``"mean"`` or ``"max"`` over its tokens.
+    One number per token, by ``estimator``, where x = log behaviour - log policy of the token drawn:
+
+    | ``estimator`` | what |
+    |---|---|
+    | ``"k1"``, ``"k2"``, ``"k3"`` | x, x^2 / 2, exp(-x) - 1 + x: estimates of KL, 001 appendix A |
+    | ``"abs"`` | abs(x), symmetric: 001's choice for the maximum |
+    | ``"binary_tv"``, ``"binary_kl"`` | TV or KL of "this token or not": 004 eqs. (13), (14) |
+    | :class:`~rlnotes.objectives.rows.RowDivergence` | top-k, 004 eqs. (15), (16), or exact, 001 section 4.4 |
+
+    ``over`` says what is compared: the number of each ``"token"``, or for a whole response the ``"max"`` over its
+    tokens (001 criterion A), the ``"sum"`` (criterion B) or the ``"mean"`` (section 4.3). Combined: :class:`Every`.
+    The last estimator alone sees more than the token drawn: small values of the others are no proof of anything.
 
     | mask | what |
     |---|---|
-    | ``over="max"``, k2, ``high`` = d^2 / 2 | no token with abs(log ratio) above d (trust region masking) |
+    | ``over="max"``, abs, ``high`` = d | no token with abs(log ratio) above d (trust region masking) |
     | ``over="mean"``, k3 | its second condition, on the average |
     | ``over="max"``, k1, ``high`` = log(1 / c) | no token with policy / behaviour below c: :func:`veto` |
+    | ``over="token"``, binary_tv, in :class:`~rlnotes.objectives.one_sided.OneSided` | DPPO |
 
     ``low`` is of use for k1 alone, which has a sign: the ratio policy / behaviour is kept in [e^-high, e^-low].
     (verl gives e^low and e^high as bounds on the ratio itself, and so acts on its inverse.)
+
+    ``anchor="proximal"`` puts pi_k in the place of the behaviour policy: how far pi moved since.
     """
 
     high: float
-    estimator: KLEstimator = "k3"
+    estimator: Measure | RowDivergence = "k3"
     over: Literal["token", "sum", "mean", "max"] = "max"
     low: float = -math.inf
     policy: Policy = "current"
+    anchor: Past = "behavior"
 
     def __post_init__(self):
-        if self.estimator not in get_args(KLEstimator):
-            raise ValueError(f"estimator is {self.estimator!r}; choose k1, k2 or k3")
+        rows = isinstance(self.estimator, RowDivergence)
+        if not rows and self.estimator not in (*get_args(KLEstimator), "abs", "binary_tv", "binary_kl"):
+            raise ValueError(
+                f"estimator is {self.estimator!r}; choose k1, k2 or k3, abs, binary_tv or binary_kl, or RowDivergence"
+            )
         if self.over not in ("token", "sum", "mean", "max"):
             raise ValueError(f"over is {self.over!r}; choose 'token', 'sum', 'mean' or 'max'")
         if not self.low <= self.high:
             raise ValueError(f"low is {self.low} and high is {self.high}; low must not be above high")
+        if self.policy == self.anchor:
+            raise ValueError("policy and anchor are both 'proximal'; a policy has no distance from itself")
+        if rows and (self.policy, self.anchor) != ("current", "behavior"):
+            raise ValueError("a RowDivergence is that of mu and pi; leave policy and anchor at their defaults")
 
     @property
     def needs_proximal(self) -> bool:
-        """True if it is the recomputed policy that is compared with the sampler."""
-        return self.policy == "proximal"
+        """True if one of the two policies is the recomputed one."""
+        return "proximal" in (self.policy, self.anchor)
+
+    @property
+    def needs_divergence(self) -> RowDivergence | None:
+        """What ``Batch.divergence`` has to be, if it is read."""
+        return self.estimator if isinstance(self.estimator, RowDivergence) else None
 
     def __call__(self, batch: Batch) -> Tensor:
         """(N, T) bool for tokens, (N,) bool for responses."""
-        divergence = kl_estimate(batch.log_ratio("logp_behavior", f"logp_{self.policy}").detach(), self.estimator)
+        divergence = self._of_tokens(batch).detach()
         if self.over == "max":
             divergence = divergence.masked_fill(~batch.mask, -math.inf).max(-1).values
         elif self.over != "token":
             divergence = divergence.sum(-1) / (batch.mask.sum(-1) if self.over == "mean" else 1)
         return (divergence >= self.low) & (divergence <= self.high)
+
+    def _of_tokens(self, batch: Batch) -> Tensor:
+        """(N, T), 0 outside the mask."""
+        if isinstance(self.estimator, RowDivergence):
+            return batch.masked("divergence")
+        log_ratio = batch.log_ratio(f"logp_{self.anchor}", f"logp_{self.policy}")
+        if self.estimator == "abs":
+            return log_ratio.abs()
+        if self.estimator in ("k1", "k2", "k3"):
+            return kl_estimate(log_ratio, self.estimator)
+        binary = binary_tv if self.estimator == "binary_tv" else binary_kl
+        # the nearest to 1 that a float tells from it: a KL would be infinite where pi has only been rounded to 1
+        last = -torch.finfo(log_ratio.dtype).eps / 2
+        return binary(*(batch.masked(f"logp_{name}").clamp(max=last) for name in (self.anchor, self.policy)))
 
 
 def veto(threshold: float = 1e-4, policy: Policy = "proximal") -> DivergenceMask:
@@ -124,10 +167,24 @@ class Every:
 
     masks: tuple[Mask, ...]
 
+    def __post_init__(self):
+        if len(self._divergences) > 1:
+            raise ValueError(f"masks ask for the divergences {self._divergences}; a batch holds one: choose one")
+
+    @property
+    def _divergences(self) -> list[RowDivergence]:
+        asked = (getattr(mask, "needs_divergence", None) for mask in self.masks)
+        return list(dict.fromkeys(one for one in asked if one is not None))
+
     @property
     def needs_proximal(self) -> bool:
         """True if one of them does."""
         return any(getattr(mask, "needs_proximal", False) for mask in self.masks)
+
+    @property
+    def needs_divergence(self) -> RowDivergence | None:
+        """What ``Batch.divergence`` has to be, if one of them reads it."""
+        return next(iter(self._divergences), None)
 
     def __call__(self, batch: Batch) -> Tensor:
         """(N, T) bool."""

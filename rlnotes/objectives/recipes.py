@@ -20,6 +20,8 @@ A grad log pi, in a response of this one token (nothing is NaN or infinite, also
 | CISPO, MINIRL_TIS | 3, the cap |
 | TOKEN_TIS, SEQ_TIS | 2, the cap |
 | TOKEN_MIS, SEQ_MIS, GEO_MIS | 0: it is dropped |
+
+Trust regions, TRM and DPPO, with a table of their own: :mod:`rlnotes.objectives.recipes_trust_region`.
 """
 
 import math
@@ -30,6 +32,7 @@ from rlnotes.objectives.gates import Cap, Clip, ClipAround, Correction, Soft, no
 from rlnotes.objectives.loss import Choices
 from rlnotes.objectives.masks import MismatchBand, ProximalMask
 from rlnotes.objectives.ratios import sequence, sequence_mean, token
+from rlnotes.objectives.recipes_trust_region import TRUST_REGION_RECIPES
 
 # grad J = 1/N sum_i R_i sum_t grad log pi                                                  002 eq. (39)
 VANILLA_PG = Choices(
@@ -271,4 +274,4 @@ RECIPES: dict[str, Choices] = {
     "token_mis": TOKEN_MIS,
     "seq_mis": SEQ_MIS,
     "geo_mis": GEO_MIS,
-}
+} | TRUST_REGION_RECIPES

@@ -1,11 +1,11 @@
 """What libraries do differently from our recipes: what their functions returned on shared inputs (tests/golden), or,
 for settings and their defaults, what their code says.
 
-TRL f2cd577 (1.10.0.dev0), verl 1dda039, OpenRLHF 3c3be62, slime 624b824, all of summer 2026, and Stable-RL c6af1d1 of
-March 2026, the code of 004. True of all recipes: TRL, verl, slime and OpenRLHF divide by the *sample* standard
-deviation plus 1e-4, 1e-6, 1e-6 and 1e-9, where ``group_mean_std`` has the population's; their ratio is to pi_k,
-recomputed, unless they are told otherwise, where ours and Stable-RL's is to mu; verl and OpenRLHF keep log ratios
-within 20, TRL and slime do not.
+TRL f2cd577 (1.10.0.dev0; its DPPO from 23eedc6, before that trainer was taken out), verl 1dda039, OpenRLHF 3c3be62,
+slime 624b824, all of summer 2026, and Stable-RL c6af1d1 of March 2026, the code of 004. True of all recipes: TRL, verl,
+slime and OpenRLHF divide by the *sample* standard deviation plus 1e-4, 1e-6, 1e-6 and 1e-9, ``group_mean_std`` by the
+population's; their ratio is to pi_k, recomputed, unless they are told otherwise, where ours and Stable-RL's is to
+mu; verl and OpenRLHF keep log ratios within 20, TRL and slime do not.
 """
 
 _NO_DUAL = "as ours without a dual clip; dual_clip makes it one"
@@ -14,6 +14,11 @@ _OPEN = "not compared"
 _NOWHERE = "no clip around pi_k / mu"
 _BYPASS = "bypass mode with loss_type=reinforce and "
 _BESIDE = ", of pi_k / mu, beside a clip around pi_k"
+_NONE = "none in what was read"
+_NO_TRM = "none: its masks of responses are by the product or the mean of ratios"
+_VERL_TRM = _BYPASS + "a large threshold, and rollout_rs="
+_VERL_DPPO = ": old_log_prob plays mu, and is recomputed in its own script; delta 0.2 and C = 3 unless set; token mean"
+_TOPK = ": the sampled token takes the place of the K-th, K = 20; "
 
 DIFFERENCES: dict[str, dict[str, str]] = {
     "vanilla_pg": {
@@ -164,5 +169,64 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "slime": "mis.py at level geometric in mode mask: the geometric mean is the weight too",
         "Stable-RL": _OPEN,
     },
+    "trm_max": {
+        "TRL": _NO_TRM,
+        "verl": _VERL_TRM + "seq_max_k2 at delta^2 / 2; its function divides by what is kept, its engine by N",
+        "OpenRLHF": _NO_TRM,
+        "slime": "none; its veto has the lower end alone, of pi_k / mu",
+        "Stable-RL": _OPEN,
+    },
+    "trm_avg": {
+        "TRL": _NO_TRM,
+        "verl": _VERL_TRM + "seq_mean_k3: the same; its function divides by what is kept, its engine by N",
+        "OpenRLHF": _NO_TRM,
+        "slime": _NO_TRM,
+        "Stable-RL": _OPEN,
+    },
+    "trm": {
+        "TRL": _NO_TRM,
+        "verl": _VERL_TRM + "both; its function divides by what is kept, its engine by N",
+        "OpenRLHF": _NO_TRM,
+        "slime": _NO_TRM,
+        "Stable-RL": _OPEN,
+    },
+    "trm_one_sided": dict.fromkeys(("TRL", "verl", "OpenRLHF", "slime", "Stable-RL"), _NONE),
+    "dppo_tv": {
+        "TRL": "binary_tv in a trainer since taken out: delta 0.15, C = 20; token mean",
+        "verl": "dppo_tv" + _VERL_DPPO,
+        "OpenRLHF": _NONE,
+        "slime": _NONE,
+        "Stable-RL": "dppo_binary_tv: delta 0.2 and C = 3 unless set; token mean",
+    },
+    "dppo_kl": {
+        "TRL": "binary_kl in a trainer since taken out: delta 0.15, C = 20; token mean; p at most 1 - 1e-7",
+        "verl": "dppo_kl" + _VERL_DPPO + "; 1e-8 added to 1 - p",
+        "OpenRLHF": _NONE,
+        "slime": _NONE,
+        "Stable-RL": "dppo_binary_kl: delta 0.2 and C = 3 unless set; token mean; 1e-8 added to 1 - p",
+    },
+    "dppo_topk_tv": {
+        "TRL": "topk_tv in a trainer since taken out" + _TOPK + "delta 0.15, C = 20; token mean",
+        "verl": _NONE,
+        "OpenRLHF": _NONE,
+        "slime": _NONE,
+        "Stable-RL": "dppo_topk_tv" + _TOPK + "delta 0.2 and C = 3 unless set; token mean",
+    },
+    "dppo_topk_kl": {
+        "TRL": "topk_kl in a trainer since taken out" + _TOPK + "delta 0.15, C = 20; token mean",
+        "verl": _NONE,
+        "OpenRLHF": _NONE,
+        "slime": _NONE,
+        "Stable-RL": "dppo_topk_kl" + _TOPK + "delta 0.2 and C = 3 unless set; token mean",
+    },
+    "dppo_symmetric": {
+        "TRL": "token_mask, by the ratio pi_k / mu; no lower end unless set",
+        "verl": "rollout_rs=token_k1, token_k2 or token_k3: symmetric in the same way, by estimates of KL",
+        "OpenRLHF": "icepop, by the ratio pi_k / mu",
+        "slime": "icepop, by the ratio pi_k / mu",
+        "Stable-RL": _NONE,
+    },
+    "negative_mask": dict.fromkeys(("TRL", "verl", "OpenRLHF", "slime", "Stable-RL"), _NONE),
+    "relax_both": dict.fromkeys(("TRL", "verl", "OpenRLHF", "slime", "Stable-RL"), _NONE),
 }
 """For each name in ``RECIPES``, by library: what differs, or how to get the same."""

@@ -11,8 +11,10 @@ from rlnotes.objectives import Batch, Choices, policy_loss
 from rlnotes.objectives.aggregations import Totals, constant, response_mean, response_sum, token_mean
 from rlnotes.objectives.diagnostics import no_gradient_fraction
 from rlnotes.objectives.gates import Cap, Clip, Soft
-from rlnotes.objectives.masks import ClipMask, MismatchBand, OffPolicyMask
+from rlnotes.objectives.masks import ClipMask, DivergenceMask, MismatchBand, OffPolicyMask
+from rlnotes.objectives.one_sided import OneSided
 from rlnotes.objectives.ratios import sequence_mean
+from rlnotes.objectives.rows import RowDivergence
 from tests.golden import arrays, batch_of, inputs, mask_of
 from tests.golden.losses import Loss, token_mean_of_responses
 
@@ -24,9 +26,16 @@ def batch_arrays(name: str, behavior: str = "old_logp", proximal: bool = False) 
         mask=mask_of(name),
         advantages=inputs(name, "adv"),
         logp_behavior=inputs(name, "rollout_logp" if proximal else behavior),
-        logp_reference=inputs(name, "ref_logp"),
     )
+    if f"in/{name}/ref_logp" in arrays():
+        found["logp_reference"] = inputs(name, "ref_logp")
     return found | ({"logp_proximal": inputs(name, "old_logp")} if proximal else {})
+
+
+def divergences(name: str, of: RowDivergence) -> Tensor:
+    """Our divergence of each token of a golden batch with rows, from what the peers' samplers record."""
+    log_probs, recorded = inputs(name, "logits_pi").log_softmax(-1), inputs(name, "topk_logp_mu")
+    return of(log_probs, inputs(name, "token"), inputs(name, "rollout_logp"), inputs(name, "topk_ids"), recorded)
 
 
 def batch(tensors: dict[str, Tensor], totals: Totals | None = None) -> Batch:
@@ -37,8 +46,9 @@ def batch(tensors: dict[str, Tensor], totals: Totals | None = None) -> Batch:
         tensors["advantages"],
         tensors["logp_behavior"],
         tensors.get("logp_proximal"),
-        tensors["logp_reference"],
+        tensors.get("logp_reference"),
         totals,
+        divergence=tensors.get("divergence"),
     )
 
 
@@ -78,6 +88,8 @@ def theirs(case_id: str, loss: Loss) -> tuple[float, np.ndarray]:
 def assert_same_loss(case_id: str, loss: Loss) -> None:
     """Fails unless our loss and gradient are the peer's."""
     tensors = batch_arrays(batch_of(case_id), loss.behavior, loss.choices.needs_proximal)
+    if asked := loss.choices.needs_divergence:
+        tensors["divergence"] = divergences(batch_of(case_id), asked)
     value, gradient = loss_and_gradient(loss, tensors)
     if loss.value == "score":
         value = float((gradient * tensors["logp"].numpy())[tensors["mask"].numpy()].sum())
@@ -122,6 +134,11 @@ def settings(peer: str, loss: Loss) -> dict[str, Any]:
         found |= {"clip_ratio_c": gate.high}
     if isinstance(keep, ClipMask):
         found |= dict.fromkeys(low_names, keep.low) | dict.fromkeys(high_names, keep.high)
+    if isinstance(keep, OneSided) and isinstance(keep.mask, DivergenceMask):
+        measure = keep.mask.estimator
+        found |= dict.fromkeys((*low_names, *high_names), keep.mask.high)
+        found |= {"divergence_type": f"topk_{measure.kind}" if isinstance(measure, RowDivergence) else measure}
+        found |= {"K": measure.k} if isinstance(measure, RowDivergence) else {}
     if isinstance(gate, Soft):
         found |= {"tau_pos": gate.tau_positive, "tau_neg": gate.tau_negative}
     found |= dict.fromkeys(("beta", "kl_loss_coef"), kl.beta if kl else 0.0)

@@ -1,8 +1,9 @@
 """Our choices for the loss of each peer."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -25,9 +26,12 @@ from rlnotes.objectives import (
     KLPenalty,
 )
 from rlnotes.objectives.aggregations import Totals, constant, response_mean, response_sum, token_mean
+from rlnotes.objectives.batch import Past
 from rlnotes.objectives.gates import Cap, Clip, Correction, Soft
-from rlnotes.objectives.masks import ClipMask, DivergenceMask, Every, Mask, MismatchBand, OffPolicyMask
+from rlnotes.objectives.masks import ClipMask, DivergenceMask, Every, Mask, Measure, MismatchBand, OffPolicyMask
+from rlnotes.objectives.one_sided import OneSided
 from rlnotes.objectives.ratios import sequence, sequence_mean
+from rlnotes.objectives.rows import RowDivergence
 
 Whole = Literal["responses", "tokens"]
 
@@ -56,6 +60,11 @@ class Loss:
     rtol: float = 1e-6
     atol: float = 1e-12
     loss_atol: float = 1e-12
+
+
+def to(**change: Any) -> Callable[[Loss], Loss]:
+    """A mutation: other choices."""
+    return lambda loss: replace(loss, choices=replace(loss.choices, **change))
 
 
 def clip(low: float = 0.2, high: float = 0.2, dual: float | None = None) -> Choices:
@@ -103,6 +112,24 @@ def trm(keep: Mask, divide_by: Literal["all", "kept"] = "all") -> Loss:
     return Loss(replace(PG_IS, keep=keep, divide_by=divide_by), behavior="rollout_logp", value="score")
 
 
+TV, KL, TOPK_TV, TOPK_KL = "binary_tv", "binary_kl", RowDivergence("tv", 4), RowDivergence("kl", 4)
+
+
+def dppo(measure: Measure | RowDivergence, cap: float, anchor: Past = "behavior") -> Choices:
+    """DPPO before a capped weight, mean over the tokens of the batch. TV of at most 0.15, KL of at most 0.05."""
+    high = 0.15 if measure in (TV, TOPK_TV) else 0.05
+    return replace(capped(cap), keep=OneSided(DivergenceMask(high, measure, "token", anchor=anchor), anchor))
+
+
+def dppo_stable_rl(measure: Measure, cap: float, anchor: Past = "behavior") -> Loss:
+    return Loss(dppo(measure, cap, anchor), behavior="rollout_logp", value="score")
+
+
+def summed(loss: Loss) -> Loss:
+    """Over T_max = 64. Stable-RL leaves the division by the responses out, verl does not."""
+    return replace(loss, choices=replace(loss.choices, aggregation=constant), max_length=64)
+
+
 # max of |log ratio| <= 0.5, as x^2 / 2; mean of k3 <= 0.02; both
 TRM: dict[str, Mask] = {"max": DivergenceMask(0.125, "k2", "max"), "avg": DivergenceMask(0.02, "k3", "mean")}
 TRM["both"] = Every((TRM["max"], TRM["avg"]))
@@ -137,6 +164,11 @@ LOSSES: dict[str, Loss] = {
     "verl/bypass_pg_seq_tis": Loss(SEQ_TIS, behavior="rollout_logp", value="score"),
     **{f"verl/trm_{name}_divideN": trm(keep) for name, keep in TRM.items()},
     **{f"verl/trm_{name}_divideAccepted": trm(keep, "kept") for name, keep in TRM.items()},
+    # DPPO, whose mu is what the trainer recomputed
+    "verl/dppo_tv_c20": Loss(dppo(TV, 20.0), value="score"),
+    "verl/dppo_kl_c20": Loss(dppo(KL, 20.0), value="score"),
+    "verl/dppo_tv_configdefault_c3": Loss(dppo(TV, 3.0), value="score"),
+    "verl/dppo_kl_seqsumnorm": summed(Loss(dppo(KL, OFF), value="score")),
     "verl/decoupled_ppo_token_tis": Loss(corrected(clip(dual=3.0), Correction(2.0))),
     "verl/decoupled_ppo_seq_tis": Loss(corrected(clip(dual=3.0), Correction(2.0, ratio=sequence))),
     "verl/decoupled_ppo_token_icepop": Loss(corrected(clip(dual=3.0), Correction(5.0, 0.5, "drop"))),
@@ -212,4 +244,18 @@ LOSSES: dict[str, Loss] = {
     ),
     "stable_rl/ppo_recompute": Loss(replace(MINIRL_TIS, aggregation=token_mean), value="score"),
     "stable_rl/pg_no_mask": Loss(capped(3.0), behavior="rollout_logp", value="score"),
+    "stable_rl/dppo_binary_tv": dppo_stable_rl(TV, 3.0),
+    "stable_rl/dppo_binary_tv_c5": dppo_stable_rl(TV, 5.0),
+    "stable_rl/dppo_binary_tv_sumnorm": replace(summed(dppo_stable_rl(TV, OFF)), divide="responses"),
+    "stable_rl/dppo_binary_tv_recompute": dppo_stable_rl(TV, 3.0, "proximal"),
+    "stable_rl/dppo_binary_kl": dppo_stable_rl(KL, 3.0),
+    "stable_rl/dppo_binary_kl_sumnorm": replace(summed(dppo_stable_rl(KL, OFF)), divide="responses"),
+    "stable_rl/dppo_binary_kl_recompute": dppo_stable_rl(KL, 3.0, "proximal"),
+    "stable_rl/dppo_topk_tv": Loss(dppo(TOPK_TV, 20.0), behavior="rollout_logp", value="score"),
+    "stable_rl/dppo_topk_kl": Loss(dppo(TOPK_KL, 20.0), behavior="rollout_logp", value="score"),
+    # TRL's DPPO, before it was taken out
+    "trl_dppo/binary_tv": Loss(dppo(TV, 20.0), behavior="rollout_logp", value="score"),
+    "trl_dppo/binary_kl": Loss(dppo(KL, 20.0), behavior="rollout_logp", value="score"),
+    "trl_dppo/topk_tv": Loss(dppo(TOPK_TV, 20.0), behavior="rollout_logp", value="score"),
+    "trl_dppo/topk_kl": Loss(dppo(TOPK_KL, 20.0), behavior="rollout_logp", value="score"),
 }

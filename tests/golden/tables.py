@@ -15,8 +15,10 @@ from rlnotes.objectives import Batch
 from rlnotes.objectives.gates import Correction
 from rlnotes.objectives.masks import DivergenceMask, Every, Mask, MismatchBand, per_token, veto
 from rlnotes.objectives.ratios import sequence, sequence_mean, token
+from rlnotes.objectives.rows import RowDivergence
 from rlnotes.objectives.shaping import OverlongPenalty, informative
 from tests.golden import arrays, batch_of, group_size, inputs, manifest, mask_of, variant_of
+from tests.golden.comparison import divergences
 
 # --- Weights for the sampler's mismatch
 
@@ -94,6 +96,20 @@ def assert_same_rejections(case_id: str, keep: Mask) -> None:
     made = mismatched(case_id)
     ours = made.mask & per_token(keep(made), made)
     np.testing.assert_array_equal(ours, arrays()[f"{case_id}/kept_mask"].astype(bool))
+
+
+# --- Divergences of reduced rows
+
+# float32 inside, where a KL is what is left of terms of size 1
+DIVERGENCES: dict[str, dict[str, RowDivergence]] = {
+    "stable_rl/topk_divergences": dict(kl=RowDivergence("kl", 4), tv=RowDivergence("tv", 4)),
+}
+
+
+def assert_same_divergence(case_id: str, key: str, divergence: RowDivergence) -> None:
+    """Fails unless our divergence of each token is the peer's."""
+    ours = divergences(batch_of(case_id), divergence)
+    np.testing.assert_allclose(ours, arrays()[f"{case_id}/{key}"], 2e-6, 1e-6)
 
 
 # --- Advantages

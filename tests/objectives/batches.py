@@ -12,7 +12,10 @@ Tensors = dict[str, Any]  # tensors by the names of Batch's fields
 
 
 def tensors(seed: int = 0, responses: int = 8, width: int = 6, spread: float = 0.3) -> Tensors:
-    """Responses of every length from 1 to ``width``, log ratios of about ``spread``, NaN outside the mask."""
+    """Responses of every length from 1 to ``width``, log ratios of about ``spread``, NaN outside the mask.
+
+    The divergence is what the token drawn has of the TV of mu and pi, and as much again.
+    """
     rng = np.random.default_rng(seed)
     lengths = 1 + np.arange(responses) % width
     mask = torch.from_numpy(np.arange(width) < lengths[:, None])
@@ -20,6 +23,7 @@ def tensors(seed: int = 0, responses: int = 8, width: int = 6, spread: float = 0
     made = dict(logp=logp, entropy=torch.from_numpy(rng.uniform(0, 2, size=(responses, width))))
     for name in ("logp_behavior", "logp_proximal", "logp_reference"):
         made[name] = logp + spread * torch.from_numpy(rng.normal(size=(responses, width)))
+    made["divergence"] = (logp.exp() - made["logp_behavior"].exp()).abs()
     made = {name: torch.where(mask, value, torch.nan) for name, value in made.items()}
     advantages = torch.from_numpy(rng.normal(size=responses))
     return made | dict(mask=mask, advantages=advantages, truncated=torch.from_numpy(lengths == width))

@@ -10,7 +10,7 @@ from tests import golden
 from tests.golden import batch_of, comparison, ids, tables, variant_of
 from tests.golden.losses import LOSSES
 from tests.golden.not_covered import NOT_COVERED
-from tests.golden.tables import ADVANTAGES, FILTERS, KLS, PENALTIES, REJECTIONS, WEIGHTS
+from tests.golden.tables import ADVANTAGES, DIVERGENCES, FILTERS, KLS, PENALTIES, REJECTIONS, WEIGHTS
 
 ADVANTAGE_IDS = [case_id for case_id in ids(ADVANTAGES) if batch_of(case_id) != "single"]
 GROUP_OF_ONE_IDS = [case_id for case_id in ids(ADVANTAGES) if batch_of(case_id) == "single"]
@@ -32,6 +32,25 @@ def test_weights(case_id: str):
 @pytest.mark.parametrize("case_id", ids(REJECTIONS))
 def test_rejections(case_id: str):
     tables.assert_same_rejections(case_id, REJECTIONS[variant_of(case_id)])
+
+
+@pytest.mark.parametrize("case_id", ids(DIVERGENCES))
+def test_divergences_of_reduced_rows(case_id: str):
+    for key, divergence in DIVERGENCES[variant_of(case_id)].items():
+        tables.assert_same_divergence(case_id, key, divergence)
+
+
+@pytest.mark.parametrize("case_id", [case_id for case_id in ids(LOSSES) if f"{case_id}/trust_mask" in golden.arrays()])
+def test_trust_masks(case_id: str):
+    """What is kept, token by token; where A = 0 it does not matter."""
+    choices = LOSSES[variant_of(case_id)].choices
+    found = comparison.batch_arrays(batch_of(case_id), "rollout_logp", choices.needs_proximal)
+    if asked := choices.needs_divergence:
+        found["divergence"] = comparison.divergences(batch_of(case_id), asked)
+    made = comparison.batch(found)
+    counts = (made.mask & (made.token_advantages != 0)).numpy()
+    ours = np.ones(counts.shape, bool) if choices.keep is None else choices.keep(made).numpy()
+    np.testing.assert_array_equal(ours[counts], golden.arrays()[f"{case_id}/trust_mask"].astype(bool)[counts])
 
 
 @pytest.mark.parametrize("case_id", ADVANTAGE_IDS)
@@ -67,7 +86,7 @@ def test_groups_that_are_kept(case_id: str):
 
 
 def test_every_variant_is_covered_or_named():
-    covered = [*LOSSES, *{**WEIGHTS, **REJECTIONS}, *ADVANTAGES, *KLS, *PENALTIES, *FILTERS, *NOT_COVERED]
+    covered = [*LOSSES, *{**WEIGHTS, **REJECTIONS}, *ADVANTAGES, *KLS, *PENALTIES, *FILTERS, *DIVERGENCES, *NOT_COVERED]
     assert sorted(covered) == sorted({variant_of(case_id) for case_id in golden.manifest()})
 
 
@@ -75,17 +94,18 @@ def test_number_of_cases():
     def per_peer(case_ids: list[str]) -> dict[str, int]:
         return dict(Counter(case_id.split("/")[0] for case_id in case_ids))
 
-    losses = {"verl": 101, "trl": 91, "openrlhf": 33, "slime": 37, "oat": 30, "stable_rl": 20}
+    losses = {"verl": 117, "trl": 91, "openrlhf": 33, "slime": 37, "oat": 30, "stable_rl": 50, "trl_dppo": 8}
     assert per_peer(ids(LOSSES)) == losses
     assert per_peer(ids(WEIGHTS)) == {"verl": 18, "slime": 12}
     assert per_peer(ids(REJECTIONS)) == {"verl": 39, "slime": 2}  # slime's two are among its weights too
+    assert per_peer(ids(DIVERGENCES)) == {"stable_rl": 1}
     assert per_peer(ADVANTAGE_IDS) == {"verl": 15, "trl": 9, "openrlhf": 9, "r1zero": 6, "slime": 6}
     assert per_peer(GROUP_OF_ONE_IDS) == {"verl": 5, "trl": 3, "openrlhf": 2, "r1zero": 2, "slime": 1}
     assert per_peer(ids(KLS)) == {"verl": 18, "openrlhf": 9, "slime": 24}
     assert per_peer(ids(PENALTIES)) == {"verl": 1, "trl": 1, "openrlhf": 1}
     assert per_peer(ids(FILTERS)) == {"verl": 1, "openrlhf": 1, "slime": 1}
     assert len(golden.manifest()) == 560
-    assert len(ids(NOT_COVERED)) == 64
+    assert len(ids(NOT_COVERED)) == 9
 
 
 # Settings of the manifest that say which function was run or that were switched off, not a number of ours
@@ -125,7 +145,7 @@ CLIP_FRACTIONS = {
     # Stable-RL divides by the tokens with an advantage, as we do
     **{
         f"stable_rl/{name}@{batch}": ("actor/pg_clipfrac",)
-        for name in ("ppo", "ppo_recompute")
+        for name in ("ppo", "ppo_recompute", "dppo_binary_tv", "dppo_binary_kl", "dppo_binary_kl_recompute")
         for batch in ("mild", "extreme", "stale", "toolmask")
     },
 }

@@ -20,7 +20,7 @@ from rlnotes.objectives.ratios import sequence, sequence_mean, token
 from rlnotes.objectives.shaping import OverlongPenalty, informative
 from tests.golden import tables, variant_of
 from tests.golden.comparison import assert_same_loss
-from tests.golden.losses import LOSSES, Loss, vespo_gate
+from tests.golden.losses import LOSSES, Loss, to, vespo_gate
 from tests.golden.tables import ADVANTAGES, KL
 
 # --- Losses
@@ -49,11 +49,6 @@ def cap_with_gradient(ratio: Tensor, advantages: Tensor) -> Tensor:
 def vespo_signs_swapped(ratio: Tensor, advantages: Tensor) -> Tensor:
     """VESPO with the numbers for A < 0 where A > 0."""
     return -vespo_gate(ratio, -advantages)
-
-
-def to(**change: Any) -> Callable[[Loss], Loss]:
-    """A mutation: other choices."""
-    return lambda loss: replace(loss, choices=replace(loss.choices, **change))
 
 
 def corrected_by(**change: Any) -> Callable[[Loss], Loss]:

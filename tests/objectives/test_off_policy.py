@@ -187,7 +187,7 @@ def test_two_ratios_far_off_at_once_make_no_nan(name: str, dtype: torch.dtype):
     """Log pi / pi_k and log pi_k / mu; e^60 squared is beyond float32."""
     far = (-1e4, -60.0, 0.0, 60.0, 1e4)
     for of_pi, of_pi_k, advantage in product(far, far, (-2.0, 0.0, 2.0)):
-        fields = dict(logp=0.0, logp_proximal=-of_pi, logp_behavior=-of_pi - of_pi_k)
+        fields = dict(logp=0.0, logp_proximal=-of_pi, logp_behavior=-of_pi - of_pi_k, divergence=np.inf)
         made: Tensors = {key: torch.tensor([[value]], dtype=dtype) for key, value in fields.items()}
         made |= dict(mask=torch.ones(1, 1, dtype=torch.bool), advantages=torch.tensor([advantage], dtype=dtype))
         value, gradient = loss_and_gradient(RECIPES[name], made)

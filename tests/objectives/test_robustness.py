@@ -11,6 +11,7 @@ from rlnotes.objectives import GRPO, RECIPES, Batch, policy_loss
 from rlnotes.objectives.aggregations import Totals, constant, response_mean, response_sum, token_mean
 from rlnotes.objectives.gates import Cap, Clip, Soft, no_gate
 from rlnotes.objectives.ratios import sequence, sequence_mean, token
+from rlnotes.objectives.recipes_trust_region import TRUST_REGION_RECIPES
 from tests.objectives.batches import loss_and_gradient, tensors
 
 E30 = math.exp(30)
@@ -19,12 +20,16 @@ PULL = dict(vanilla_pg=1.0, rloo=1.0, sapo=0.0, cispo=3.0, minirl_tis=3.0, token
 PULL |= dict(token_mis=0.0, seq_mis=0.0, geo_mis=0.0)
 PULL |= dict.fromkeys(("ppo_clip", "grpo", "dr_grpo", "dapo", "gspo", "pg_is", "minirl", "decoupled_ppo"), E30)
 PULL |= dict.fromkeys(("stale_ppo", "method_1", "method_2", "sequence_is"), E30)
+PULL |= dict.fromkeys(("trm_max", "trm_avg", "trm", "dppo_symmetric"), 0.0)
+PULL |= dict.fromkeys(("trm_one_sided", "dppo_tv", "dppo_kl", "dppo_topk_tv", "dppo_topk_kl"), E30)
+PULL |= dict.fromkeys(("negative_mask", "relax_both"), E30)
 
 
 def one_token(log_ratio: float, advantage: float, dtype: torch.dtype = torch.float64, proximal: float | None = None):
     """A response of one token. ``log_ratio`` is log pi - log mu; ``proximal`` is log pi_k - log mu."""
-    given = dict(logp=-1.0, logp_behavior=-1.0 - log_ratio)
+    given = dict(logp=min(log_ratio, 0.0) - 2**-6, logp_behavior=-max(log_ratio, 0.0) - 2**-6)
     given["logp_proximal"] = given["logp_behavior"] + (proximal or 0.0)
+    given["divergence"] = abs(math.exp(given["logp"]) - math.exp(given["logp_behavior"]))
     made = {name: torch.tensor([[value]], dtype=dtype) for name, value in given.items()}
     return made | dict(mask=torch.ones(1, 1, dtype=torch.bool), advantages=torch.tensor([advantage], dtype=dtype))
 
@@ -40,6 +45,13 @@ def test_a_token_that_became_e30_times_as_likely_and_should_not_have(name: str):
     np.testing.assert_allclose(pull(name, 30.0, -1.0), PULL[name], rtol=1e-12)
     value, _ = loss_and_gradient(RECIPES[name], one_token(30.0, -1.0))
     assert math.isfinite(value)
+
+
+@pytest.mark.parametrize("name", TRUST_REGION_RECIPES)
+def test_a_likely_token_that_is_all_but_gone_is_pushed_no_further(name: str):
+    """The other column of the trust regions' table: e^-30 times as likely, and A < 0."""
+    assert pull(name, -30.0, -1.0) == 0
+    np.testing.assert_allclose(pull("pg_is", -30.0, -1.0), 1 / E30)
 
 
 def test_what_bounds_the_pull():
