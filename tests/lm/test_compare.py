@@ -37,6 +37,20 @@ def test_a_run_changes_the_settings_of_its_method_alone():
     assert TINY.config("Dr. GRPO", 1) == replace(TINY.base, seed=1, learning_rate=5e-4)
 
 
+def test_a_long_comparison_may_record_every_few_steps():
+    every, some = (run(replace(TINY, record_every=n), "GRPO", seed=0) for n in (1, 2))
+    steps = [row["step"] for row in every]
+    assert [row["step"] for row in some] == sorted({*steps[::2], steps[-1]})
+    assert some[-1]["reward"] == every[-1]["reward"]
+    assert some[-1]["accuracy"] == every[-1]["accuracy"]
+
+
+def test_settings_that_are_tuples_are_the_same_when_read_again(tmp_path: Path):
+    aged = replace(TINY, methods={"old": Method(GRPO, dict(lags=(1,)))})
+    list(compare(aged, tmp_path / "a.csv"))
+    assert list(compare(aged, tmp_path / "a.csv")) == []
+
+
 def test_a_table_is_gone_on_with(tmp_path: Path):
     table = tmp_path / "a.csv"
     assert len(missing(table, TINY, seeds=1)) == 2
