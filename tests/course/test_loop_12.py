@@ -8,6 +8,8 @@ import torch
 
 from rlnotes.bounds import mixtures as bounds
 from rlnotes.bounds.mdp import largest_gain, state_tv
+from rlnotes.exact import mdp as exact
+from rlnotes.exact import mixtures
 from rlnotes.exact.mixtures import Mixture, step_kernel
 from rlnotes.exact.random_mdps import any_mdp, random_policy, step_mixture, trajectory_mixture
 from rlnotes.lm.asynchronous import AsyncTrainer
@@ -121,3 +123,17 @@ def test_chapter_12_what_the_stored_comparison_shows():
     shift = [evidence.last(name, "update_shift", 40) for name in ("old 256", "fresh")]
     assert paired_interval(*shift).low > 0
     assert (stale["fresh"] < 1e-6).all()
+
+
+def test_chapter_12_each_versions_own_advantages_keep_the_promise_with_the_maximum_over_all_pairs():
+    rng = np.random.default_rng(5)
+    for level in ("trajectory", "step") * 50:
+        mdp, mixture, new, _ = near_the_current_policy(rng, level)
+        if rng.random() < 0.5:
+            new = random_policy(rng, mdp.states, mdp.actions)
+        own = np.stack([exact.values(mdp, pi).a for pi in mixture.policies], axis=1)
+        change = exact.expected_return(mdp, new) - mixtures.expected_return(mdp, mixture)
+        largest = np.abs((new[:, None] * own).sum(-1)).max()
+        shift = bounds.distance_to_behavior(mdp, mixture, new)
+        penalty = 2 * mdp.gamma * largest / (1 - mdp.gamma) ** 2 * shift
+        assert abs(change - bounds.surrogate(mdp, mixture, new, own)) <= penalty + 1e-12
