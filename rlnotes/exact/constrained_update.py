@@ -115,7 +115,7 @@ def constrained_update(data: StaleData, shift: float) -> np.ndarray:
     """
     if not shift >= 0:
         raise ValueError(f"shift is {shift}; a mean TV is not negative")
-    gain = np.einsum("si,sia->sa", data.weights, data.advantages).ravel()
+    gain = _gain(data)
     objective = np.concatenate([-gain, np.zeros(gain.size)])
     rows, right = _moves(data)
     rows, right = np.vstack([rows, _shift_row(data)]), np.append(right, shift)
@@ -123,10 +123,10 @@ def constrained_update(data: StaleData, shift: float) -> np.ndarray:
 
 
 def clipped_update(data: StaleData, mechanism: Mechanism, epsilon: float) -> np.ndarray:
-    """Of the policies (S, A) that maximise one of the clipped surrogates, the one with the smallest U_k.
+    """Of the policies (S, A) that maximise a clipped surrogate, the nearest to pi_k; of those, that of largest L_beta.
 
-    Clipped surrogates are flat beyond their bands, so there are many maximisers. Two linear programmes: the largest
-    value, then the smallest shift that attains it.
+    Clipped surrogates are flat beyond their bands, so there are many maximisers, and often many of the same U_k. Three
+    linear programmes, each among the optima of those before: the largest value, the smallest shift, the largest L_beta.
     """
     S, M, A = data.advantages.shape
     low, high = clip_band(mechanism, data.ratios(data.current), epsilon)
@@ -140,12 +140,18 @@ def clipped_update(data: StaleData, mechanism: Mechanism, epsilon: float) -> np.
     ends = advantages * (behaviors * np.where(data.advantages > 0, high, low)).ravel()
     moves, right = _moves(data, S * M * A)
     rows, right = np.vstack([moves, unclipped, clipped]), np.concatenate([right, np.zeros(S * M * A), ends])
-    weights = np.repeat(data.weights.ravel(), A)
-    objective = np.concatenate([np.zeros(2 * S * A), -weights])
-    best = objective @ _solve(data, objective, rows, right)
-    rows, right = np.vstack([rows, objective]), np.append(right, best + 1e-9)
-    nearest = _shift_row(data, S * M * A)
-    return _solve(data, nearest, rows, right)[: S * A].reshape(S, A)
+    value = np.concatenate([np.zeros(2 * S * A), np.repeat(data.weights.ravel(), A)])
+    gain = np.concatenate([_gain(data), np.zeros(S * A + S * M * A)])
+    found = np.empty(0)
+    for objective in (-value, _shift_row(data, S * M * A), -gain):
+        found = _solve(data, objective, rows, right)
+        rows, right = np.vstack([rows, objective]), np.append(right, objective @ found + 1e-9)
+    return found[: S * A].reshape(S, A)
+
+
+def _gain(data: StaleData) -> np.ndarray:
+    """L_beta as a row of coefficients of the policy."""
+    return np.einsum("si,sia->sa", data.weights, data.advantages).ravel()
 
 
 def _moves(data: StaleData, others: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -168,7 +174,9 @@ def _solve(data: StaleData, objective: np.ndarray, rows: np.ndarray, right: np.n
     policies = states * actions
     sums = np.hstack([np.kron(np.eye(states), np.ones(actions)), np.zeros((states, len(objective) - policies))])
     bounds = [(0, None)] * (2 * policies) + [(None, None)] * (len(objective) - 2 * policies)
-    found = linprog(objective, rows, right, sums, np.ones(states), bounds, method="highs")
+    # tighter than usual, for optima become constraints of the next programme
+    options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    found = linprog(objective, rows, right, sums, np.ones(states), bounds, method="highs", options=options)
     if found.status != 0:
         raise RuntimeError(f"the linear programme was not solved: {found.message}")
     return found.x

@@ -117,15 +117,18 @@ def test_chapter_13_staleness_moves_the_optimum_of_ppo_and_not_of_the_others():
 
 
 def test_chapter_13_a_filter_praises_what_all_samples_condemn_and_a_clip_does_not():
-    mu, current, new = np.array([[0.49, 0.49, 0.02], [0.46, 0.46, 0.08], [0.44, 0.44, 0.12]])
-    advantages = np.array([0.2, 0.1, -3.0])
+    mu, current, new = np.array([[0.49, 0.49, 0.02], [0.46, 0.46, 0.08], [0.48, 0.40, 0.12]])
+    advantages = np.array([0.2, -0.1, -3.0])
     advantages -= mu @ advantages
     data = one_state(mu, current, advantages)
     kept = np.abs(current / mu - 1) <= 0.1
-    terms = data.ratios(new[None]) * advantages
-    assert data.mean(terms * kept) > 0 > data.mean(terms)
+    filtered = [data.mean(data.ratios(policy[None]) * advantages * kept) for policy in (current, new)]
+    assert filtered[1] - filtered[0] == pytest.approx(0.0096, abs=1e-4)
+    assert data.surrogate(new[None]) - data.surrogate(current[None]) == pytest.approx(-0.11)
+    assert filtered[1] > data.surrogate(new[None])
     for mechanism in get_args(Mechanism):
-        assert data.clipped(mechanism, 0.2, new[None]) <= data.mean(terms) + 1e-12
+        assert data.clipped(mechanism, 0.2, new[None]) <= data.surrogate(new[None]) + 1e-12
+        assert data.clipped(mechanism, 0.2, new[None]) < data.clipped(mechanism, 0.2, current[None])
 
 
 def test_chapter_13_a_window_bounds_staleness_by_the_sum_of_the_updates():
@@ -160,8 +163,8 @@ def test_chapter_13_what_the_stored_comparison_shows():
         def late(clip: str, lag: int, metric: str, table=table) -> np.ndarray:
             return table.last(f"{clip}, lag {lag}", metric, 4)
 
-        def ahead(clip: str, lag: int, late=late):
-            return paired_interval(late(clip, lag, "accuracy"), late("ppo", lag, "accuracy"))
+        def ahead(clip: str, lag: int, metric: str = "accuracy", late=late):
+            return paired_interval(late(clip, lag, metric), late("ppo", lag, metric))
 
         # one objective at rho_k = 1: the same runs, and what chance does to Method 2
         assert (late("method 1", 0, "accuracy") == late("ppo", 0, "accuracy")).all()
@@ -176,11 +179,17 @@ def test_chapter_13_what_the_stored_comparison_shows():
         for lag in lags[1:]:  # what PPO leaves without a gradient, and the others hardly
             wasted = [median["no_gradient", clip, lag] for clip in clips]
             assert wasted[0] > 1.5 * max(wasted[1:3]) and wasted[3] == 0
+            assert all(ahead(clip, lag, "no_gradient").high < 0 for clip in clips[1:])
+        held = {(c, lag) for c in clips[1:3] for lag in lags if ahead(c, lag, "update_shift").high < 0}
         if rate == "small":
             assert median["update_shift", "ppo", 16] > 1.5 * median["update_shift", "method 2", 16]
             assert ahead("method 2", 16).low > 0 >= ahead("method 2", 64).low
             assert min(median["accuracy", clip, lag] for clip in clips for lag in lags) > 0.65
+            assert held == {("method 1", 16), ("method 2", 16), ("method 2", 64)}
+            assert ahead("method 1", 4).high < 0 and ahead("no clip", 0).high < 0
         else:
+            assert held == {("method 1", 64)}
+            assert median["update_shift", "method 2", 64] > 1.9 * median["update_shift", "method 2", 0]
             assert median["update_shift", "method 1", 64] < 0.7 * median["update_shift", "ppo", 64]
             assert median["staleness", "ppo", 64] == min(median["staleness", clip, 64] for clip in clips)
             assert max(median["accuracy", "no clip", lag] for lag in lags[1:]) < 0.2

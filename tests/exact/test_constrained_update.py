@@ -116,6 +116,30 @@ def test_method_1_alone_moves_by_the_larger_of_what_good_actions_gain_and_bad_on
     assert met >= 3
 
 
+def nearest_maximiser_of_method_2(data: StaleData, epsilon: float) -> np.ndarray:
+    """In one state: every term to its ceiling; then the best takes what is over, or the worst give what is short."""
+    current, advantages = data.current[0], data.advantages[0, 0]
+    policy = current * np.where(advantages > 0, 1 + epsilon, 1 - epsilon)
+    short = policy.sum() - 1
+    for a in np.argsort(advantages):
+        given = min(max(short, 0), policy[a])
+        policy[a], short = policy[a] - given, short - given
+    policy[advantages.argmax()] += max(-short, 0)
+    return policy
+
+
+@pytest.mark.parametrize("seed", range(min(cases() // 5, 40)))
+def test_of_the_nearest_maximisers_it_is_the_one_with_the_largest_surrogate(seed: int):
+    data = random_data(seed, states=1, behaviors=1, actions=5)
+    good = float(data.current[0, data.advantages[0, 0] > 0].sum())
+    if good == 0 or 0.2 * good > 1 - good:
+        return
+    expected = nearest_maximiser_of_method_2(data, 0.2)
+    found = clipped_update(data, "method 2", 0.2)
+    assert data.update_shift(found) == pytest.approx(data.update_shift(expected[None]), abs=1e-7)
+    assert data.surrogate(found) == pytest.approx(data.surrogate(expected[None]), abs=1e-6)
+
+
 @every_mechanism
 def test_a_rare_good_action_takes_every_maximiser_beyond_the_constraint(mechanism: Mechanism):
     data = bandit([0.01, 0.49, 0.5], [50.485, -1.015, -0.015])

@@ -75,6 +75,12 @@ def _filtered(mu: np.ndarray, pi_k: np.ndarray, epsilon: float) -> np.ndarray:
     return np.array([inside, to_mu, to_kept])
 
 
+def _law_of_the_current(mu: np.ndarray, pi_k: np.ndarray, epsilon: float) -> np.ndarray:
+    kept = np.abs(pi_k / mu - 1) <= epsilon
+    law = np.where(kept, pi_k, 0) / pi_k[kept].sum()
+    return np.array([*_filtered(mu, pi_k, epsilon)[:2], np.abs(pi_k - law).sum() / 2])
+
+
 def _wrong_filter(mu: np.ndarray, pi_k: np.ndarray, epsilon: float, scale: float, normalised: bool) -> np.ndarray:
     kept = np.abs(pi_k / mu - 1) <= epsilon
     law = np.where(kept, mu, 0) / (mu[kept].sum() if normalised else 1)
@@ -100,6 +106,7 @@ _FILTERS = (
     (np.array([0.6, 0.3, 0.1]), np.array([0.57, 0.05, 0.38]), 0.1),
     (np.array([0.5, 0.25, 0.25]), np.array([0.45, 0.3, 0.25]), 0.15),
     (np.array([0.4, 0.4, 0.2]), np.array([0.42, 0.18, 0.4]), 0.06),
+    (np.array([0.5, 0.45, 0.05]), np.array([0.54, 0.42, 0.04]), 0.1),  # two are kept, and one has become rarer
 )
 
 EXERCISES: dict[str, Exercise] = {
@@ -216,6 +223,9 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "the first number is epsilon / 2, the bound; asked is the mean": lambda m, k, e: np.array(
                 [e / 2, *_filtered(m, k, e)[1:]]
+            ),
+            "the samples were written by mu: the law of what is kept is mu there, not pi_k, over its sum": (
+                _law_of_the_current
             ),
             "the second and the third have changed places": lambda m, k, e: _filtered(m, k, e)[[0, 2, 1]],
         },
