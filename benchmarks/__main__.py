@@ -5,7 +5,14 @@ import os
 import subprocess
 import sys
 
-from benchmarks import cartpole_against_sb3, explorer_moves, learn_reverse, reasoning_gym_tasks, step_against_trl
+from benchmarks import (
+    cartpole_against_sb3,
+    explorer_moves,
+    learn_reverse,
+    reasoning_gym_tasks,
+    step_against_trl,
+    topk_sampling,
+)
 from benchmarks.common import HERE, THREADS, require_trl
 from benchmarks.report import write_table
 
@@ -23,6 +30,7 @@ def main() -> None:
         require_trl()  # now, and not after a minute of work
         run(learn_reverse.NAME)
         run(step_against_trl.NAME)
+        run(topk_sampling.NAME)
         run(reasoning_gym_tasks.NAME)
         run(explorer_moves.NAME)
         run(cartpole_against_sb3.NAME)

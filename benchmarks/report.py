@@ -1,6 +1,13 @@
 """The table in ``benchmarks/README.md``, written from the stored results. No number in it is typed by hand."""
 
-from benchmarks import cartpole_against_sb3, explorer_moves, learn_reverse, reasoning_gym_tasks, step_against_trl
+from benchmarks import (
+    cartpole_against_sb3,
+    explorer_moves,
+    learn_reverse,
+    reasoning_gym_tasks,
+    step_against_trl,
+    topk_sampling,
+)
 from benchmarks.common import HERE, Json, read_result
 
 README = HERE / "README.md"
@@ -26,6 +33,7 @@ def tables() -> str:
     benchmarks = (
         (learn_reverse.NAME, learn_rows),
         (step_against_trl.NAME, step_rows),
+        (topk_sampling.NAME, topk_rows),
         (reasoning_gym_tasks.NAME, gym_rows),
         (explorer_moves.NAME, explorer_rows),
         (cartpole_against_sb3.NAME, cartpole_rows),
@@ -84,6 +92,21 @@ def step_rows(result: Json) -> list[str]:
         rows.append(row(f"{case}: CPU ms of one step or rollout", "", seconds))
         rows.append(row(f"{case}: groups without a gradient", "", show_wasted(numbers["samples"])))
         rows.append(row(f"{case}: same objective", "", show_objective(numbers["objective"])))
+    return rows
+
+
+def topk_rows(result: Json) -> list[str]:
+    """One line per task."""
+    aim, numbers = result["goal"]["most_overhead"], result["numbers"]
+    rows = []
+    for task, found in numbers["tasks"].items():
+        (low, high), times = found["round_quartiles"], found["milliseconds"]
+        measured = (
+            f"{found['overhead']:.1%} ({low:.1%} to {high:.1%}): CPU ms of a rollout "
+            f"{times['recorded']['median']:.1f}, without {times['without']['median']:.1f}"
+        )
+        what = f"`{task}`, {numbers['k']} of {found['tokens']} tokens"
+        rows.append(row(what, f"at most {aim:.0%} more", measured, found["overhead"] <= aim))
     return rows
 
 

@@ -36,6 +36,7 @@ from rlnotes.lm.rollout import Rollout, response_mask
 from rlnotes.lm.sampler import Sampler
 from rlnotes.lm.tasks import ExactMatchTask, Sort
 from rlnotes.lm.trainer import Trainer
+from rlnotes.lm.versions import Snapshots
 
 NAME = "step_against_trl"
 SIZE, GROUP = 8, 16
@@ -62,8 +63,9 @@ class CachelessSampler(Sampler):
         generator: torch.Generator,
         version: int = 0,
         prompt_mask: Tensor | None = None,
+        past: Snapshots | None = None,
     ) -> Rollout:
-        """As :meth:`Sampler.sample`, for prompts without pads."""
+        """As :meth:`Sampler.sample`, for prompts without pads, by the newest weights."""
         if prompt_mask is not None:
             raise ValueError("prompt_mask is given; this sampler takes prompts of one width only")
         sequences = prompts.repeat_interleave(group_size, 0)

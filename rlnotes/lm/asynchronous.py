@@ -16,6 +16,7 @@ from rlnotes.lm.actor import Actor, ActorSettings, Order
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import Metrics, TrainConfig
 from rlnotes.lm.interrupts import HeldInterrupts
+from rlnotes.lm.lora import merged
 from rlnotes.lm.queue import RolloutQueue
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.tasks import Task
@@ -120,7 +121,7 @@ class AsyncTrainer(Trainer):
         """The oldest rollout that is not too old. Meanwhile the actor is kept at work on ``queue`` more."""
         started, wasted = time.perf_counter(), self._waiting.wasted_tokens
         try:
-            self._running_actor().publish(self.model, self.updates)
+            self._running_actor().publish(merged(self.model), self.updates)
             rollout = None
             while rollout is None:
                 while len(self._orders) <= self.queue:
@@ -171,7 +172,7 @@ class AsyncTrainer(Trainer):
     def _running_actor(self) -> Actor:
         """The actor. If there is none, a new one gets the newest weights and all orders that wait for an answer."""
         if self._actor is None:
-            self._actor = Actor(self._settings, self.model, self.updates)
+            self._actor = Actor(self._settings, merged(self.model), self.updates)
             for order in self._orders:
                 self._actor.send(order)
         return self._actor

@@ -61,7 +61,7 @@ class TrainConfig:
     """Settings of a run: a supervised warm start where no weights are shipped, then RL."""
 
     task: str = "reverse"
-    """reverse, short-reverse, sort, add, ramble, countdown, or reasoning-gym/NAME"""
+    """reverse, short-reverse, sort, add, ramble, needle, renamed, countdown, or reasoning-gym/NAME"""
     size: int | None = None
     """size of the task's problems; the task's own default if not given"""
     preset: str = "tiny"
@@ -110,6 +110,10 @@ class TrainConfig:
     """chance before each token to draw the lag anew; 0: a response is written by one version from start to end"""
     measure_shift: bool = False
     """report how far mu, pi before and pi after the updates of a step are apart; costs two more passes"""
+    routing_replay: bool = False
+    """score with the experts that the sampler used for each token (R3), for the presets with a mixture"""
+    lora_rank: int = 0
+    """RL trains low-rank adapters of this rank only, on every linear layer (LoRA); 0: all weights"""
     warm_start: Literal["shipped", "train", "none"] = "shipped"
     """shipped: use the package's weights if it has them, else train; train: always train; none: random weights"""
     warm_target: float = 0.35
@@ -133,7 +137,7 @@ class TrainConfig:
         for name in ("prompts", "epochs", "minibatches", "micro_batches", "most_rounds", "warm_batch", "threads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        for name in ("steps", "warmup_updates", "warm_limit"):
+        for name in ("steps", "warmup_updates", "warm_limit", "lora_rank"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must not be negative")
         for name in ("learning_rate", "gradient_clip", "temperature", "warm_learning_rate"):
@@ -153,8 +157,23 @@ class TrainConfig:
         self._check_lags()
         if self.preset not in PRESETS:
             raise ValueError(f"unknown preset {self.preset!r}; choose one of {', '.join(PRESETS)}")
+        width = PRESETS[self.preset]["d_model"]
+        if self.lora_rank > width:
+            raise ValueError(f"lora_rank is {self.lora_rank}; it must be at most the model's width, {width}")
+        self._check_routing_replay()
         if self.precision == "bfloat16" and not self.device.startswith("cuda"):
             raise ValueError(f"precision bfloat16 needs a GPU, and device is {self.device!r}; use float32 there")
+
+    def _check_routing_replay(self) -> None:
+        if self.routing_replay and not PRESETS[self.preset].get("experts"):
+            raise ValueError(
+                f"routing_replay needs a mixture of experts, and preset {self.preset!r} is dense: there are no routes "
+                "to replay; set preset moe-top1 or moe-top2"
+            )
+        if self.routing_replay and len(self.lags) > 1:
+            raise ValueError(
+                f"routing_replay with lags {self.lags}: several versions read one prompt by different routes; name one"
+            )
 
     def _check_lags(self) -> None:
         for name in ("lags", "lag_weights"):  # a list, as in a file of settings, would be no equal of a tuple

@@ -49,14 +49,20 @@ def flips(logits: Tensor, drift: Tensor, k: int) -> Tensor:
 
 
 class Routes:
-    """The experts that a pass chose, taken down layer by layer."""
+    """The experts of a pass, taken down layer by layer: those it chose, or those that it was told to take again.
 
-    def __init__(self):
+    ``replayed`` (N, n, L, k) are such, from another pass (routing replay). Their weights are the pass's own, with
+    gradients. A negative number stands where the token does not matter.
+    """
+
+    def __init__(self, replayed: Tensor | None = None):
         self.layers: list[Tensor] = []
+        self._replayed = None if replayed is None else replayed.clamp(min=0)
 
     def choose(self, logits: Tensor, k: int) -> Tensor:
-        """The k experts (N, n, k) of the next layer, from its router's ``logits`` (N, n, E)."""
-        self.layers.append(top_experts(logits, k))
+        """The k experts (N, n, k) of the next layer, from its router's ``logits`` (N, n, E) or as they were."""
+        again = self._replayed
+        self.layers.append(top_experts(logits, k) if again is None else again[:, :, len(self.layers)])
         return self.layers[-1]
 
     def take(self) -> Tensor | None:

@@ -20,11 +20,12 @@ class Reading(NamedTuple):
     """What a model computed where it predicts each of N x T response tokens.
 
     ``states`` (N, T, L, d) after each block, ``experts`` (N, T, L, k) or None for a dense model, ``log_probs``
-    (N, T, V) of the token, at temperature 1.
+    (N, T, V) of the token, at temperature 1. ``prompt_experts`` (B, P, L, k) are those that read the prompts.
     """
 
     states: Tensor
     experts: Tensor | None
+    prompt_experts: Tensor | None
     log_probs: Tensor
 
 
@@ -47,6 +48,7 @@ class Mismatch:
     | ``flipped`` | (N, T, L) bool | the two chose other experts in that layer; all False for a dense model |
     | ``logp`` | (N, T) | log pi of each token, at temperature 1 |
     | ``logp_behavior`` | (N, T) | log mu of each token, at temperature 1 |
+    | ``logp_replayed`` | (N, T) | log pi with mu's routes; ``logp`` itself for a dense model |
     | ``mask`` | (N, T) bool | the rollout's |
     """
 
@@ -54,6 +56,7 @@ class Mismatch:
     flipped: Tensor
     logp: Tensor
     logp_behavior: Tensor
+    logp_replayed: Tensor
     mask: Tensor
 
     @property
@@ -84,6 +87,11 @@ class Mismatch:
         return self.gaps.max().item()
 
     @property
+    def largest_gap_replayed(self) -> float:
+        """Largest |log pi - log mu| that routing replay leaves: pi with mu's routes and its own gates."""
+        return (self.logp_replayed - self.logp_behavior)[self.mask].abs().max().item()
+
+    @property
     def largest_probability_gap(self) -> float:
         """Largest |pi - mu| of a token that was sampled: never more than the largest total variation."""
         return (self.logp.exp() - self.logp_behavior.exp())[self.mask].abs().max().item()
@@ -107,15 +115,23 @@ def layer_mismatch(model: Transformer, rollout: Rollout, behavior: Behavior) -> 
     flipped = torch.zeros_like(errors, dtype=torch.bool)
     if pi.experts is not None and mu.experts is not None:
         flipped = (pi.experts.sort(-1).values != mu.experts.sort(-1).values).any(-1)
-    logp, logp_behavior = (taken(one.log_probs, rollout.tokens) for one in (pi, mu))
-    return Mismatch(errors, flipped, logp, logp_behavior, rollout.mask)
+    replayed = pi if mu.experts is None else read(model, rollout, routed=mu)
+    logp, logp_behavior, logp_replayed = (taken(one.log_probs, rollout.tokens) for one in (pi, mu, replayed))
+    return Mismatch(errors, flipped, logp, logp_behavior, logp_replayed, rollout.mask)
 
 
-def read(model: Transformer, rollout: Rollout, kv_cache: RolloutKVCache = "float32") -> Reading:
-    """Have ``model`` read the prompts, then the responses through a cache that rounds to ``kv_cache``."""
+def read(
+    model: Transformer, rollout: Rollout, kv_cache: RolloutKVCache = "float32", routed: Reading | None = None
+) -> Reading:
+    """Have ``model`` read the prompts, then the responses through a cache that rounds to ``kv_cache``.
+
+    Every token takes the route that it took in ``routed``, another reading of the rollout by a mixture; None: its own.
+    """
     g, (n, t), p = rollout.group_size, rollout.tokens.shape, rollout.prompts.shape[1]
     model.check_length(p + t)
     prompt_routes, routes = Routes(), Routes()
+    if routed is not None and routed.experts is not None:
+        prompt_routes, routes = Routes(routed.prompt_experts), Routes(routed.experts[:, 1:])
     mask = torch.ones_like(rollout.prompts, dtype=torch.bool) if rollout.prompt_mask is None else rollout.prompt_mask
     key_mask = torch.cat([mask.repeat_interleave(g, 0), mask.new_ones(n, t - 1)], -1)
     with _states_of_blocks(model) as states:
@@ -132,6 +148,7 @@ def read(model: Transformer, rollout: Rollout, kv_cache: RolloutKVCache = "float
     return Reading(
         states=torch.stack([joined(states[i], states[layers + i]) for i in range(layers)], 2),
         experts=None if before is None or after is None else joined(before, after),
+        prompt_experts=before,
         log_probs=model.head(joined(last, rest)).log_softmax(-1),
     )
 

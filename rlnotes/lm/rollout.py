@@ -80,6 +80,7 @@ class Rollout:
     | ``prompt_mask`` | (B, P) bool | False on left pads; None if there are none |
     | ``topk_ids``, ``topk_logp`` | (N, T, K) | mu's K likeliest tokens, if asked for |
     | ``experts`` | (N, T, L, k) | experts that mu used, layer by layer, to predict each token; -1 outside the mask |
+    | ``prompt_experts`` | (B, P, L, k) | those it used to read the prompts; None where several versions read them |
     """
 
     prompts: Tensor
@@ -94,6 +95,7 @@ class Rollout:
     topk_ids: Tensor | None = None
     topk_logp: Tensor | None = None
     experts: Tensor | None = None
+    prompt_experts: Tensor | None = None
 
     def __post_init__(self):
         n, t = self.tokens.shape
@@ -122,7 +124,7 @@ class Rollout:
         """The part that belongs to some prompts, ``prompt_rows`` (b,): whole groups, in that order."""
         g = self.group_size
         rows = (prompt_rows[:, None] * g + torch.arange(g, device=prompt_rows.device)).reshape(-1)
-        per_prompt = {"prompts", "prompt_mask"}
+        per_prompt = {"prompts", "prompt_mask", "prompt_experts"}
         chosen = {}
         for name in (own.name for own in fields(self)):
             value = getattr(self, name)

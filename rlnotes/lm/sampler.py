@@ -11,6 +11,7 @@ from torch import Tensor
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import RolloutKVCache
 from rlnotes.lm.experts import Routes
+from rlnotes.lm.likeliest import likeliest
 from rlnotes.lm.model import KVCache, Prefix, Transformer, positions
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
 from rlnotes.lm.versions import Snapshots, writing
@@ -43,7 +44,7 @@ class Writer:
 
     It reads every token, whoever wrote it: with several writers each gives its policy after the whole text, never one
     that looks at keys and values of other weights. ``experts`` (N, 1, L, k) are those that a mixture model used where
-    it predicts the next token; None for a dense model.
+    it predicts the next token, ``prompt_experts`` (B, P, L, k) where it read the prompts; None for a dense model.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Writer:
         self.cache = KVCache(model.config, b * repeat, p + length, prompts.device, dtype, kv_cache)
         self.cache.start(prefix, repeat)
         self.state = state.repeat_interleave(repeat, 0)
-        experts = self._routes.take()
+        self.prompt_experts = experts = self._routes.take()
         self.experts = None if experts is None else experts[:, -1:].repeat_interleave(repeat, 0)
         self.key_mask, self.position = None, torch.tensor([p], device=prompts.device)
         if prompt_mask is not None:
@@ -148,7 +149,7 @@ class Sampler:
                 drawn.append(token)
                 logps.append(log_probs.gather(-1, token))
                 if self.top_logp:
-                    top.append(log_probs.topk(min(self.top_logp, log_probs.shape[-1]), dim=-1))
+                    top.append(likeliest(log_probs, min(self.top_logp, log_probs.shape[-1])))
                 if model.config.experts:
                     experts.append(_of_writers(writers, versions[:, t], attrgetter("experts")))
                 done |= token[:, 0] == self.eos
@@ -177,9 +178,10 @@ class Sampler:
             transform=self.transform,
             behavior=self.behavior,
             prompt_mask=prompt_mask,
-            topk_ids=self._padded([ids[:, None] for _, ids in top], self.eos) if top else None,
-            topk_logp=self._padded([values[:, None] for values, _ in top], 0.0) if top else None,
+            topk_ids=self._padded([ids[:, None] for ids, _ in top], self.eos) if top else None,
+            topk_logp=self._padded([values[:, None] for _, values in top], 0.0) if top else None,
             experts=self._padded(experts, -1).where(mask[..., None, None], -1) if experts else None,
+            prompt_experts=next(iter(writers.values())).prompt_experts if len(writers) == 1 else None,
         )
 
     def _padded(self, steps: list[Tensor], value: float) -> Tensor:
@@ -199,14 +201,18 @@ def _of_writers(writers: dict[int, Writer], versions: Tensor, what: Callable[[Wr
     return value
 
 
-def response_logits(model: Transformer, rollout: Rollout, dtype: torch.dtype = torch.float32) -> Tensor:
+def response_logits(
+    model: Transformer, rollout: Rollout, dtype: torch.dtype = torch.float32, replay: bool = False
+) -> Tensor:
     """Logits (N, T, V) at every response position, with gradients.
 
     Each prompt is run once and its keys and values are shared by its group: the same numbers as running every
-    prompt with every response, in about half the time.
+    prompt with every response, in about half the time. With ``replay`` every token goes to the experts that mu used
+    (routing replay); raises ``ValueError`` if the rollout does not have them all.
     """
+    prompt_routes, routes = _recorded_routes(rollout) if replay else (None, None)
     with autocast(rollout.tokens.device, dtype):
-        prefix, last = prefill(model, rollout.prompts, rollout.prompt_mask)
+        prefix, last = prefill(model, rollout.prompts, rollout.prompt_mask, prompt_routes)
         g, (n, t), p = rollout.group_size, rollout.tokens.shape, rollout.prompts.shape[1]
         model.check_length(p + t)
         states = last.repeat_interleave(g, 0)
@@ -217,9 +223,19 @@ def response_logits(model: Transformer, rollout: Rollout, dtype: torch.dtype = t
                 prompt_mask = rollout.prompt_mask.repeat_interleave(g, 0)
                 key_mask = torch.cat([prompt_mask, prompt_mask.new_ones(n, t - 1)], -1)
                 position = positions(key_mask)[:, p:]
-            rest = model.hidden(rollout.tokens[:, :-1], position, key_mask, prefix.behind(g))
+            rest = model.hidden(rollout.tokens[:, :-1], position, key_mask, prefix.behind(g), routes)
             states = torch.cat([states, rest], 1)
         return model.head(states).float()
+
+
+def _recorded_routes(rollout: Rollout) -> tuple[Routes, Routes]:
+    """mu's routes through the prompts, and through all of the responses that is read."""
+    if rollout.experts is None or rollout.prompt_experts is None:
+        raise ValueError(
+            "the rollout has no routes to replay: a dense model wrote it, or several versions, whose routes through a "
+            "prompt differ; use replay=False"
+        )
+    return Routes(rollout.prompt_experts), Routes(rollout.experts[:, 1:])
 
 
 def taken(log_probs: Tensor, tokens: Tensor) -> Tensor:
@@ -232,10 +248,12 @@ def score(
     rollout: Rollout,
     dtype: torch.dtype = torch.float32,
     transform: SamplingTransform | None = None,
+    replay: bool = False,
 ) -> Tensor:
     """Log-probability (N, T) that ``model`` gives each sampled token, with gradients.
 
-    The distribution is that of ``transform``; by default the one that the tokens were drawn with.
+    The distribution is that of ``transform``; by default the one that the tokens were drawn with. ``replay``: with
+    mu's experts, see :func:`response_logits`.
     """
     transform = transform or rollout.transform
-    return taken(transform.log_probs(response_logits(model, rollout, dtype)), rollout.tokens)
+    return taken(transform.log_probs(response_logits(model, rollout, dtype, replay)), rollout.tokens)

@@ -19,6 +19,8 @@ SHIPPED: tuple[dict[str, Any], ...] = (
     dict(task="sort", size=6),
     dict(task="sort", size=8),
     dict(task="ramble", size=2, warm_target=1.0, warm_limit=300),
+    dict(task="needle", size=4),
+    dict(task="renamed", size=6),
 )
 
 

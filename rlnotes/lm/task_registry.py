@@ -2,15 +2,18 @@
 
 from rlnotes.lm.countdown import Countdown
 from rlnotes.lm.ramble import Ramble
+from rlnotes.lm.rare_tokens import Needle, Renamed
 from rlnotes.lm.reasoning_gym_task import ReasoningGym
 from rlnotes.lm.tasks import Add, Reverse, ShortReverse, Sort, Task
 
-SIZED: dict[str, type[Reverse] | type[Add]] = {
+SIZED: dict[str, type[Reverse] | type[Add] | type[Needle] | type[Renamed]] = {
     "reverse": Reverse,
     "sort": Sort,
     "add": Add,
     "short-reverse": ShortReverse,
     "ramble": Ramble,
+    "needle": Needle,
+    "renamed": Renamed,
 }
 TASK_NAMES = (*SIZED, "countdown", "reasoning-gym/NAME")
 

@@ -98,6 +98,8 @@ TASKS = {
     "rlnotes/Sort-v0": "sort",
     "rlnotes/Add-v0": "add",
     "rlnotes/Ramble-v0": "ramble",
+    "rlnotes/Needle-v0": "needle",
+    "rlnotes/Renamed-v0": "renamed",
     "rlnotes/Countdown-v0": "countdown",
     "rlnotes/Token-v0": None,  # of any task: gymnasium.make("rlnotes/Token-v0", task="reasoning-gym/gcd")
 }

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.checkpoint import (
@@ -25,6 +24,7 @@ from rlnotes.lm.collection import collect, sample_rounds
 from rlnotes.lm.config import Metrics, TrainConfig, preset_config
 from rlnotes.lm.gradient import add_gradient
 from rlnotes.lm.interrupts import HeldInterrupts
+from rlnotes.lm.lora import add_adapters, merged
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.off_policy import off_policy_metrics
 from rlnotes.lm.rollout import Rollout, SamplingTransform
@@ -33,6 +33,7 @@ from rlnotes.lm.shipped import has_weights, load_weights
 from rlnotes.lm.task_registry import make_task
 from rlnotes.lm.tasks import Split, Task
 from rlnotes.lm.versions import Snapshots, mixture_of
+from rlnotes.lm.warm_start import warm_loss, warm_schedule
 from rlnotes.objectives import RECIPES, Choices
 
 
@@ -122,20 +123,21 @@ class Trainer:
             interrupts.deliver()
 
     def warm_step(self) -> Metrics:
-        """One supervised update on right answers; every second one measures sampled accuracy on training prompts."""
+        """One supervised update on right answers; every second one measures sampled accuracy on training prompts.
+
+        For a :class:`DistilledTask` one towards its base policy; ``loss`` is then a KL in nats, and accuracy is
+        measured at the end only.
+        """
         config = self.config
-        examples = self.task.sample(config.warm_batch, self.data_generator)
-        prompts, answers = examples.prompts.to(self.device), examples.answers.to(self.device)
-        rollout = Rollout.of_responses(prompts, answers, self.task.vocabulary.eos)
-        logits = response_logits(self.model, rollout, self.dtype)
-        loss = F.cross_entropy(logits[rollout.mask], answers[rollout.mask])
+        loss = warm_loss(self.model, self.task, config.warm_batch, self.data_generator, self.dtype)
+        limit, every, learning_rate = warm_schedule(self.task, config, self.warm_updates)
         loss.backward()
-        gradient_norm = self._update(config.warm_learning_rate, self.warm_updates)
+        gradient_norm = self._update(learning_rate, self.warm_updates)
         self.warm_updates += 1
         metrics: Metrics = dict(phase=0, step=self.warm_updates, loss=loss.item(), gradient_norm=gradient_norm)
-        if self.warm_updates % 2 == 0 or self.warm_updates >= config.warm_limit:
+        if self.warm_updates % every == 0 or self.warm_updates >= limit:
             metrics["accuracy"] = self.evaluate(256, "train")
-            if metrics["accuracy"] >= config.warm_target or self.warm_updates >= config.warm_limit:
+            if metrics["accuracy"] >= config.warm_target or self.warm_updates >= limit:
                 self._begin_rl()
         return metrics
 
@@ -160,9 +162,9 @@ class Trainer:
         started = time.perf_counter()
         config = self.config
         if self.past is not None:
-            self.past.remember(self.updates, self.model)
+            self.past.remember(self.updates, merged(self.model))
         sampled = sample_rounds(self._draw, self.task, self.choices, config.most_rounds)
-        pi = self._scorer(self.model)
+        pi = self._scorer(self.model, config.routing_replay)
         collected = collect(sampled, config.prompts, self.choices, pi, self._reference_scorer())
         metrics: Metrics = dict(phase=1, step=self.step + 1) | sampled.metrics(self.sampler.eos)
         version, before = self.updates, pi(sampled.rollout) if config.measure_shift else None
@@ -189,16 +191,17 @@ class Trainer:
         """Fresh prompts, and mu's responses to them."""
         prompts = self.task.sample(self.config.prompts, self.data_generator).prompts.to(self.device)
         return self.sampler.sample(
-            self.model, prompts, self.config.group_size, self.generator, version=self.updates, past=self.past
+            merged(self.model), prompts, self.config.group_size, self.generator, self.updates, past=self.past
         )
 
     def _log_probs(self, rollout: Rollout) -> Tensor:
         """pi's log-probabilities (N, T, V), with gradients."""
-        return self.transform.log_probs(response_logits(self.model, rollout, self.dtype))
+        logits = response_logits(self.model, rollout, self.dtype, self.config.routing_replay)
+        return self.transform.log_probs(logits)
 
-    def _scorer(self, model: Transformer) -> Callable[[Rollout], Tensor]:
+    def _scorer(self, model: Transformer, replay: bool = False) -> Callable[[Rollout], Tensor]:
         """Log-probability (N, T) of sampled tokens as pi gives it with the weights of ``model``. Without gradients."""
-        return torch.no_grad()(partial(score, model, dtype=self.dtype, transform=self.transform))
+        return torch.no_grad()(partial(score, model, dtype=self.dtype, transform=self.transform, replay=replay))
 
     def _reference_scorer(self) -> Callable[[Rollout], Tensor] | None:
         return None if self.reference is None else self._scorer(self.reference)
@@ -229,15 +232,18 @@ class Trainer:
         return norm
 
     def _begin_rl(self) -> None:
-        """End the warm start: a fresh optimiser, and the reference if the objective has a KL penalty."""
+        """End the warm start: a fresh optimiser, adapters if asked for, a reference if there is a KL penalty."""
         self.warm = True
-        self.optimizer = self._make_optimizer(self.config.learning_rate, (0.9, 0.95))
         if self.choices.kl is not None:
             self.reference = Transformer(self.model.config).to(self.device).requires_grad_(False)
             self.reference.load_state_dict(self.model.state_dict())
+        if self.config.lora_rank:
+            add_adapters(self.model, self.config.lora_rank, torch.Generator().manual_seed(self.config.seed + 3))
+        self.optimizer = self._make_optimizer(self.config.learning_rate, (0.9, 0.95))
 
     def _make_optimizer(self, learning_rate: float, betas: tuple[float, float]) -> torch.optim.AdamW:
-        return torch.optim.AdamW(self.model.parameters(), learning_rate, betas, weight_decay=0.0, fused=True)
+        trained = [weight for weight in self.model.parameters() if weight.requires_grad]
+        return torch.optim.AdamW(trained, learning_rate, betas, weight_decay=0.0, fused=True)
 
     # looking at it
 
@@ -257,7 +263,7 @@ class Trainer:
         drawn = self.task.sample(prompts, torch.Generator().manual_seed(seed), split).prompts.to(self.device)
         generator = torch.Generator(self.device).manual_seed(seed)
         sampler = replace(self.sampler, transform=transform or self.transform, behavior=Behavior())
-        return sampler.sample(self.model, drawn, group_size, generator, version=self.updates)
+        return sampler.sample(merged(self.model), drawn, group_size, generator, version=self.updates)
 
     def evaluate(
         self,
@@ -305,22 +311,18 @@ class Trainer:
         if config.recipe == "custom" and choices is None:
             raise ValueError("this run used an objective of its own; pass it again as choices=Choices(...)")
         steps = config.steps if steps is None else steps
-        trainer = cls(replace(config, warm_start="none", steps=steps), task, choices, **settings)
+        start = "none" if state["warm"] else "train"  # where the run was: in RL, or before it
+        trainer = cls(replace(config, warm_start=start, steps=steps), task, choices, **settings)
         trainer.config = replace(trainer.config, warm_start=config.warm_start)
-        for name in ("warm", "warm_updates", "updates", "step", "tokens"):
+        for name in ("warm_updates", "updates", "step", "tokens"):
             setattr(trainer, name, state[name])
         trainer.model.load_state_dict(part(tensors, "model"))
-        if trainer.warm:
-            trainer._begin_rl()
-        else:
-            trainer.optimizer = trainer._make_optimizer(config.warm_learning_rate, (0.9, 0.98))
-            trainer.reference = None
         if trainer.reference is not None:
             trainer.reference.load_state_dict(part(tensors, "reference"))
         if (trainer.updates if trainer.warm else trainer.warm_updates) > 0:  # a fresh optimiser has no moments yet
             load_optimizer(trainer.optimizer, tensors)
         if trainer.past is not None:
-            trainer.past.restore(tensors, trainer.model)
+            trainer.past.restore(tensors, merged(trainer.model))
         rng = part(tensors, "rng")
         trainer.data_generator.set_state(rng["data"].cpu())
         trainer.generator.set_state(rng["sample"].cpu())

@@ -2,11 +2,12 @@ import pytest
 import torch
 
 from rlnotes.lm.countdown import Countdown, evaluate
+from rlnotes.lm.rare_tokens import Renamed
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
 from rlnotes.lm.task_registry import make_task
 from rlnotes.lm.tasks import Add, Examples, Reverse, Sort, Task, Vocabulary, in_split
 
-TASKS: list[Task] = [Reverse(8), Sort(6), Sort(8), Add(2), Add(3), Countdown()]
+TASKS: list[Task] = [Reverse(8), Sort(6), Sort(8), Add(2), Add(3), Countdown(), Renamed(6)]
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -35,7 +36,7 @@ def test_answers_are_right_and_other_responses_are_not(task):
     never_ends[never_ends == task.vocabulary.eos] = task.vocabulary.encode("=")[0]
     assert task.score(answered(task, examples, never_ends)).sum() == 0
     first_wrong = examples.answers.clone()
-    first_wrong[:, 0] = task.vocabulary.encode(" ")[0]
+    first_wrong[:, 0] = task.vocabulary.encode("0" if isinstance(task, Renamed) else " ")[0]
     assert task.score(answered(task, examples, first_wrong)).sum() == 0
     at_once = torch.full_like(examples.answers, task.vocabulary.eos)
     assert task.score(answered(task, examples, at_once)).sum() == 0

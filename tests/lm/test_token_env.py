@@ -20,6 +20,7 @@ from rlnotes.exact.tokens import expected_reward as token_return
 from rlnotes.lm.countdown import Countdown
 from rlnotes.lm.enumeration import every_response
 from rlnotes.lm.ramble import Ramble
+from rlnotes.lm.rare_tokens import Needle, Renamed
 from rlnotes.lm.sampler import Sampler
 from rlnotes.lm.tasks import Add, Reverse, ShortReverse, Sort, Task
 from rlnotes.lm.token_env import TASKS, TokenEnv
@@ -65,7 +66,9 @@ def test_gymnasium_alone_is_enough():
     assert shown.stdout.strip() == "Discrete(24)", shown.stderr
 
 
-@pytest.mark.parametrize("task", [Reverse(4), Sort(4), Add(2), Countdown(), Ramble(2), TINY], ids=repr)
+@pytest.mark.parametrize(
+    "task", [Reverse(4), Sort(4), Add(2), Countdown(), Ramble(2), Needle(2), Renamed(3), TINY], ids=repr
+)
 def test_the_return_is_the_score_of_the_response(task: Task):
     """Right answers, sampled responses, and right answers that never end."""
     examples = task.sample(12, torch.Generator().manual_seed(0))

@@ -1,0 +1,44 @@
+"""What a supervised warm start minimises: from right answers, or from a base policy that is written down."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.model import Transformer
+from rlnotes.lm.rare_tokens import DistilledTask
+from rlnotes.lm.rollout import Rollout
+from rlnotes.lm.sampler import response_logits
+from rlnotes.lm.tasks import Task
+
+
+def warm_loss(
+    model: Transformer, task: Task, n: int, generator: torch.Generator, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Loss on ``n`` examples that ``generator``, on the CPU, draws; the mean over their tokens, in nats.
+
+    It is the cross-entropy of right answers; for a task with a base policy it is KL(base policy || model), after texts
+    that the base policy wrote. That is exact in the next token: no rare one has to be sampled to be learned.
+    """
+    examples = task.sample(n, generator)
+    answers, base = examples.answers, None
+    if isinstance(task, DistilledTask):
+        base = task.base_policy(examples.prompts)
+        answers = torch.multinomial(base.flatten(0, 1), 1, generator=generator).view(answers.shape)
+    prompts, answers = examples.prompts.to(model.device), answers.to(model.device)
+    rollout = Rollout.of_responses(prompts, answers, task.vocabulary.eos)
+    logits = response_logits(model, rollout, dtype)[rollout.mask]
+    if base is None:
+        return F.cross_entropy(logits, answers[rollout.mask])
+    return F.kl_div(logits.log_softmax(-1), base.to(model.device)[rollout.mask], reduction="batchmean")
+
+
+def warm_schedule(task: Task, config: TrainConfig, updates: int) -> tuple[int, int, float]:
+    """Most updates of a warm start, how many lie between two looks at the accuracy, and the learning rate of the next.
+
+    A task with a base policy knows the first and the last itself, and its accuracy is no reason to stop.
+    """
+    if not isinstance(task, DistilledTask):
+        return config.warm_limit, 2, config.warm_learning_rate
+    learning_rate = task.warm_learning_rate * (1 - updates / task.warm_updates)
+    return min(config.warm_limit, task.warm_updates), task.warm_updates, learning_rate
