@@ -47,27 +47,42 @@ def inner(a: Tensor, b: Tensor) -> float:
     return (a.sum(0) @ b.sum(0) - (a * b).sum()).item() / (len(a) * (len(a) - 1))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_chapter_11_bias_and_noise_after_sixteen_updates(seed: int):
+NAMED = {"none": replace(PG_IS, anchor="current"), "token": PG_IS, "sequence": SEQUENCE_IS, "seq-tis": SEQ_TIS}
+
+
+def after_sixteen_updates(seed: int) -> dict[str, tuple[float, float, float]]:
+    """Of each estimator: along the gradient and variance, in units of its squared length, and Fact 11.10."""
     old, new = (Trainer(config("sort", seed, 1e-4, "int4"), choices=PG_IS) for _ in range(2))
     list(new.run(1))
     sampler = replace(new.sampler, behavior=Behavior())
-    named = {"none": replace(PG_IS, anchor="current"), "token": PG_IS, "sequence": SEQUENCE_IS, "seq-tis": SEQ_TIS}
-    found: dict[str, list[Tensor]] = {name: [] for name in ("fresh", *named)}
-    for batch in range(48):
-        generator = torch.Generator().manual_seed(100 * seed + batch)
+    found: dict[str, list[Tensor]] = {name: [] for name in ("fresh", *NAMED)}
+    for batch in range(32):
+        generator = torch.Generator().manual_seed(32 * seed + batch)
         prompts = old.task.sample(8, generator, "train").prompts
         stale = old.sampler.sample(old.model, prompts, 16, generator)
-        for name, choices in named.items():
+        for name, choices in NAMED.items():
             found[name].append(gradient(new, choices, stale))
         found["fresh"].append(gradient(new, PG_IS, sampler.sample(new.model, prompts, 16, generator)))
     g = {name: torch.stack(vectors) for name, vectors in found.items()}
     unit = inner(g["fresh"], g["fresh"])
     along = {name: inner(vectors, g["fresh"]) / unit for name, vectors in g.items()}
     noise = {name: vectors.var(0).sum().item() / unit for name, vectors in g.items()}
-    assert along["none"] < 0.1
-    assert 0.2 < along["seq-tis"] < 0.6 < min(along["token"], along["sequence"])
-    assert noise["seq-tis"] < noise["fresh"] < min(noise["token"], noise["sequence"])
+    second = {name: inner(vectors, vectors) / unit + noise[name] for name, vectors in g.items()}
+    return {name: (along[name], noise[name], max(along[name], 0) ** 2 / second[name]) for name in g}
+
+
+def test_chapter_11_what_holds_in_five_sets_after_sixteen_updates_and_what_does_not():
+    sets = [after_sixteen_updates(seed) for seed in range(5)]
+    for found in sets:
+        along, noise = ({name: row[i] for name, row in found.items()} for i in range(2))
+        assert 0 < along["seq-tis"] < min(along["token"], along["sequence"])
+        assert noise["seq-tis"] < noise["fresh"]
+    for name in ("token", "sequence", "seq-tis"):
+        assert np.median([found[name][2] / found["fresh"][2] for found in sets]) < 0.5
+    none = [found["none"][0] for found in sets]
+    assert min(none) < 0 < max(none), "without a correction the sign depends on the set"
+    first = {max(("token", "sequence", "seq-tis"), key=lambda name, found=found: found[name][2]) for found in sets}
+    assert len(first) > 1, "the table does not rank the corrections"
 
 
 def test_chapter_11_token_ratios_can_have_more_noise_and_more_bias():

@@ -14,7 +14,7 @@ def _direction_of_the_best_cap() -> str:
     case, caps = Slips("odd", 6, 0.1, 0.2), np.geomspace(0.1, 1000, 401)
     best = [
         max(caps, key=lambda cap, step=step: case.expected_progress(case.sequence_estimates(cap), step))
-        for step in (0.1, 1.0, 5.0)
+        for step in (1.0, 2.5, 5.0)
     ]
     return "a" if best[0] < best[1] < best[2] else "b" if best[0] > best[1] > best[2] else "c"
 
@@ -69,10 +69,10 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=_direction_of_the_best_cap,
         misconceptions={
-            "read the last sentence below the sliders at steps 0.1, 1 and 5: it goes the other way": lambda: "a",
+            "read the last sentence below the sliders at steps 1, 2.5 and 5: it goes the other way": lambda: "a",
             "move the step and read the last sentence below the sliders: it does depend": lambda: "c",
         },
-        hints=("The text below the sliders names the best C for the step.", "0.56 at step 0.1. And at step 5?"),
+        hints=("The text below the sliders names the best C for the step.", "0.42 at step 1. And at step 5?"),
     ),
     "11.1": Exercise(
         cases=(
@@ -192,9 +192,7 @@ EXERCISES: dict[str, Exercise] = {
         misconceptions={
             "(a): a bias of minus half the gradient has a negative Term B and the same maximum": lambda: "acef",
             "(b): a batch averages noise away; a bias is in the mean of every batch": lambda: "bcef",
-            "(d): a token of probability 1e-6 that gets 1e-3 has a TV of 0.001 and chi2 of 1; make it rarer": lambda: (
-                "cdef"
-            ),
+            "(d): a response of probability 1e-9 that gets 5e-4 makes a TV of 0.0005 and a chi2 of 250": lambda: "cdef",
             "(c) is true too: the states agree, and the advantages are still those of mu": lambda: "ef",
             "(e) is true too: with less noise, the bias is what remains": lambda: "cf",
             "(f) is true too: half the root of 0.01": lambda: "ce",

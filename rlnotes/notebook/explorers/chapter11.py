@@ -45,8 +45,8 @@ class OffPolicyExplorer(ExplorerModel):
         spread = [
             ("bias²", x, np.array([log(m.bias**2) for m in found])),
             ("variance", x, np.array([log(m.variance) for m in found])),
-            ("token, bias²", x, flat(log(of_token.bias**2))),
-            ("token, var.", x, flat(log(of_token.variance))),
+            ("tok. bias²", x, flat(log(of_token.bias**2))),
+            ("tok. var.", x, flat(log(of_token.variance))),
         ]
         step = values["step"]
         gains = [

@@ -41,8 +41,8 @@ export function compute({ reward, horizon, shift, cap, step }) {
     panels: [
       { curves: [{ label: "bias²", xs, ys: along.map((a) => log(a.bias2)) },
                  { label: "variance", xs, ys: along.map((a) => log(a.variance)) },
-                 { label: "token, bias²", xs, ys: flat(log(tok.bias2)) },
-                 { label: "token, var.", xs, ys: flat(log(tok.variance)) }],
+                 { label: "tok. bias²", xs, ys: flat(log(tok.bias2)) },
+                 { label: "tok. var.", xs, ys: flat(log(tok.variance)) }],
         points: [{ x: cap, y: log(here.bias2), curve: 0 }, { x: cap, y: log(here.variance), curve: 1 },
                  { x: cap, y: log(tok.bias2), curve: 2 }, { x: cap, y: log(tok.variance), curve: 3 }] },
       { curves: [{ label: "Seq-TIS", xs, ys: along.map((a) => a.progress) },
