@@ -42,8 +42,8 @@ def add_adapters(model: Transformer, rank: int, generator: torch.Generator, alph
     """Freeze ``model``, and give every linear layer but a mixture's router an adapter.
 
     The head is one of them: in 40 steps of ``reverse`` the head alone came from 0.35 to 0.87, all weights to 0.90, and
-    the linear layers of the blocks nowhere. ``generator``, on the CPU, draws the matrices A. Raises ``ValueError`` for a
-    rank below 1 or above the model's width, and for a model that has adapters.
+    the linear layers of the blocks nowhere. ``generator``, on the CPU, draws the matrices A. Raises ``ValueError`` for
+    a rank below 1 or above the model's width, and for a model that has adapters.
     """
     if merged(model) is not model:
         raise ValueError("the model has adapters already; add them to lora.merged(model), which contains what they say")
