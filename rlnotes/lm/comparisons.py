@@ -6,19 +6,28 @@ from rlnotes.lm.compare import Comparison, Method
 from rlnotes.lm.config import TrainConfig
 from rlnotes.objectives import (
     DAPO,
+    DPPO_KL,
+    DPPO_SYMMETRIC,
+    DPPO_TV,
     DR_GRPO,
     GRPO,
     GSPO,
     METHOD_1,
     METHOD_2,
     PG_IS,
+    RELAX_BOTH,
     SAPO,
     SEQ_TIS,
     SEQUENCE_IS,
     STALE_PPO,
+    TRM,
+    TRM_AVG,
+    TRM_MAX,
+    TRM_ONE_SIDED,
 )
 from rlnotes.objectives.aggregations import constant, token_mean
 from rlnotes.objectives.gates import Clip, Correction, Soft, no_gate
+from rlnotes.objectives.masks import ClipMask
 from rlnotes.objectives.shaping import OverlongPenalty
 
 COMPARISONS: dict[str, Comparison] = {}
@@ -173,3 +182,61 @@ for _name, _rate in {"13_stale": 1e-4, "13_stale_fast": 3e-4}.items():
         tokens=276_000,
         record_every=5,
     )
+
+# Chapter 14: masks of responses, on a mixture of experts whose sampler has float8 or bfloat16 weights, so that routes
+# flip. Sixteen updates on each rollout, two learning rates, none chosen afterwards; and the same without mismatch.
+_MASKS = {
+    "grpo": GRPO,
+    "no mask": PG_IS,
+    "trm": TRM,
+    "one-sided": TRM_ONE_SIDED,
+    "trm max": TRM_MAX,
+    "trm avg": TRM_AVG,
+}
+_COPIES = {"float8": tuple(_MASKS), "bfloat16": ("grpo", "trm"), "float32": ("grpo", "no mask", "trm", "one-sided")}
+COMPARISONS["14_trm"] = Comparison(
+    question="Does a mask of whole responses help where routes flip, and at which learning rate?",
+    base=TrainConfig(task="sort", size=8, preset="moe-top1", epochs=4, minibatches=4),
+    methods={
+        f"{name}, {copy} {rate}": Method(_MASKS[name], dict(learning_rate=float(rate), rollout_weights=copy))
+        for rate in ("1e-4", "3e-4")
+        for copy, named in _COPIES.items()
+        for name in named
+    },
+    tokens=184_000,
+    record_every=5,
+)
+
+# Chapter 15: a clip and a divergence, each as a mask of PG_IS, so that methods differ in nothing else. On rare tokens
+# with 16 updates per rollout, and with one; then on a task without rare tokens that large steps spoil. Two learning
+# rates, none chosen afterwards.
+_REGIONS = {
+    "clip-higher": replace(PG_IS, keep=ClipMask(0.2, 0.28)),
+    "wide clip": replace(PG_IS, keep=ClipMask(0.8, 4.0)),
+    "dppo": DPPO_TV,
+    "no mask": PG_IS,
+}
+_ONCE = dict(epochs=1, minibatches=1, learning_rate=3e-3)
+COMPARISONS["15_needle"] = Comparison(
+    question="Right tokens are rare at first: a clip of the ratio, a limit on the divergence, or neither?",
+    base=TrainConfig(task="needle", size=4, prompts=16, epochs=4, minibatches=4),
+    methods={
+        f"{name} {rate}": Method(choices, dict(learning_rate=float(rate)))
+        for rate in ("3e-4", "1e-3")
+        for name, choices in (_REGIONS | {"relax both": RELAX_BOTH, "dppo kl": DPPO_KL}).items()
+    }
+    | {f"{name} once": Method(_REGIONS[name], _ONCE) for name in ("clip-higher", "dppo")},
+    tokens=25_000,
+    evaluate_every=1,
+)
+COMPARISONS["15_sort"] = Comparison(
+    question="The same masks where no right token is rare and large steps do harm: which of them holds?",
+    base=TrainConfig(task="sort", size=8, epochs=4, minibatches=4, rollout_weights="bfloat16"),
+    methods={
+        f"{name} {rate}": Method(choices, dict(learning_rate=float(rate)))
+        for rate in ("1e-4", "3e-4")
+        for name, choices in (_REGIONS | {"symmetric": DPPO_SYMMETRIC}).items()
+    },
+    tokens=184_000,
+    record_every=5,
+)

@@ -57,6 +57,13 @@ def functions_of(path: Path) -> set[str]:
     return names
 
 
+@pytest.mark.parametrize("name", ["trace.csv", "inventory.csv", "symbols.csv"])
+def test_every_line_has_as_many_fields_as_the_first(name: str):
+    """A comma without quotes makes one more, which a reader by names does not see."""
+    with (COURSE / name).open(encoding="utf-8", newline="") as file:
+        assert len({len(line) for line in csv.reader(file)}) == 1
+
+
 def resolve(dotted: str) -> Any:
     """The object of a dotted name: a module, and attributes of it."""
     parts = dotted.split(".")

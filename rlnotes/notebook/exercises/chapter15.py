@@ -1,0 +1,205 @@
+"""Exercises of chapter 15, DPPO."""
+
+import itertools
+import math
+
+import numpy as np
+
+from rlnotes.estimators.bucketed import topk_tv, topk_tv_as_printed
+from rlnotes.estimators.divergences import log_probs
+from rlnotes.notebook.exercise import Exercise
+
+
+def _keep(logp: np.ndarray, logp_mu: np.ndarray, advantages: np.ndarray, delta: float) -> np.ndarray:
+    """Token by token, in the words of figure 1 of source 004."""
+    kept = []
+    for new, old, advantage in zip(logp, logp_mu, advantages, strict=True):
+        grown = math.exp(new) - math.exp(old)
+        kept.append(not (advantage > 0 and grown > delta) and not (advantage < 0 and -grown > delta))
+    return np.array(kept)
+
+
+def _clip_keep(logp: np.ndarray, logp_mu: np.ndarray, advantages: np.ndarray, delta: float) -> np.ndarray:
+    ratio = np.exp(logp - logp_mu)
+    return ~(((advantages > 0) & (ratio > 1 + delta)) | ((advantages < 0) & (ratio < 1 - delta)))
+
+
+def _symmetric(logp: np.ndarray, logp_mu: np.ndarray, advantages: np.ndarray, delta: float) -> np.ndarray:
+    return np.abs(np.exp(logp) - np.exp(logp_mu)) <= delta
+
+
+def _backwards(logp: np.ndarray, logp_mu: np.ndarray, advantages: np.ndarray, delta: float) -> np.ndarray:
+    return _keep(logp, logp_mu, -advantages, delta)
+
+
+def _topk(mu: np.ndarray, pi: np.ndarray, token: int, k: int, printed: bool = False) -> float:
+    form = topk_tv_as_printed if printed else topk_tv
+    return float(form(log_probs(mu[None]), log_probs(pi[None]), np.array([token]), k)[0])
+
+
+def _hidden(mu: np.ndarray, pi: np.ndarray, kept: np.ndarray) -> float:
+    """The largest TV over all ways to hand pi's mass in the bucket to one of its tokens.
+
+    TV is convex in pi, so its maximum is at such a corner.
+    """
+    bucket = np.flatnonzero(~kept)
+    best = 0.0
+    for token in bucket:
+        moved = np.where(kept, pi, 0.0)
+        moved[token] = pi[bucket].sum()
+        best = max(best, np.abs(mu - moved).sum() / 2)
+    return float(best)
+
+
+def _bucketed(mu: np.ndarray, pi: np.ndarray, kept: np.ndarray) -> float:
+    return float(np.abs(mu - pi)[kept].sum() + abs(mu[~kept].sum() - pi[~kept].sum())) / 2
+
+
+def _deviation(mu: np.ndarray, pi: np.ndarray) -> float:
+    """From all actions: mean of the square, less the square of the mean."""
+    estimate = [abs(p / m - 1) / 2 for p, m in zip(pi, mu, strict=True)]
+    mean = sum(m * e for m, e in zip(mu, estimate, strict=True))
+    return math.sqrt(sum(m * (e - mean) ** 2 for m, e in zip(mu, estimate, strict=True)))
+
+
+def _first_share() -> float:
+    """The first share on the slider at which the other tokens, 63 by Zipf's law, have moved far enough."""
+    mu, pi = 1 / (1 + 1e4), 1 / (1 + 1e2)
+    zipf = np.array([1 / j for j in range(1, 64)])
+    zipf /= zipf.sum()
+    for step in range(21):
+        rest = zipf + step / 20 * (zipf[::-1] - zipf)
+        if pi - mu + np.abs((1 - pi) * rest - (1 - mu) * zipf).sum() > 2 * 0.15:
+            return step / 20
+    raise AssertionError("the whole turn is far enough")
+
+
+_BATCHES = tuple(
+    (np.log(np.array(new)), np.log(np.array(old)), np.array(advantages), delta)
+    for new, old, advantages, delta in (
+        ([0.01, 0.80, 0.30, 0.30], [1e-4, 0.99, 0.10, 0.60], [1.0, -1.0, 1.0, -1.0], 0.15),
+        ([0.30, 0.10, 0.90, 0.20], [0.10, 0.40, 0.70, 0.21], [-1.0, 1.0, 2.0, -0.5], 0.15),
+        ([0.50, 0.50, 0.05, 0.95], [0.45, 0.56, 0.04, 0.99], [0.0, -1.0, 1.0, -2.0], 0.05),
+    )
+)
+_PAIRS = (
+    (np.array([0.99, 0.0099, 0.0001]), np.array([0.80, 0.19, 0.01])),
+    (np.array([0.2, 0.5, 0.3]), np.array([0.2, 0.3, 0.5])),
+    (np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.45, 0.05, 0.4])),
+)
+_TOPK = tuple((mu, pi, token, k) for (mu, pi), token, k in itertools.product(_PAIRS, (0, 2), (1, 2)))
+_BUCKETS = tuple(
+    (mu, pi, np.array(kept))
+    for (mu, pi), kept in (
+        (_PAIRS[0], [True, False, False]),
+        (_PAIRS[1], [True, False, False]),
+        (_PAIRS[2], [False, True, False, False]),
+        (_PAIRS[2], [True, True, False, False]),
+    )
+)
+
+EXERCISES: dict[str, Exercise] = {
+    "15.0": Exercise(
+        cases=((),),
+        oracle=_first_share,
+        misconceptions={
+            "that is the limit on the divergence; asked is the share of the slider": lambda: 0.15,
+            "there full TV is 0.149, and the limit is 0.15: one step more": lambda: 0.2,
+            "the binary mask never drops it; watch the lane of full TV": lambda: 1.0,
+            "at 0 the other tokens have only made room, and full TV is 0.0098": lambda: 0.0,
+        },
+        hints=(
+            "Move the share up step by step, and read full TV in the sentence.",
+            "The lane of full TV falls in the step in which full TV passes 0.15.",
+        ),
+    ),
+    "15.1": Exercise(
+        cases=_BATCHES,
+        oracle=_keep,
+        misconceptions={
+            "that is the clip, on the ratio; DPPO compares probabilities": _clip_keep,
+            "a token that comes back towards mu keeps its gradient": _symmetric,
+            "the signs are the wrong way round: with A > 0 a token moves away when it grows": _backwards,
+            "these are the dropped ones": lambda *given: ~_keep(*given),
+        },
+        hints=(
+            "change = np.exp(logp) - np.exp(logp_mu); what is dropped if A > 0, and what if A < 0?",
+            "dropped = ((advantages > 0) & (change > delta)) | ((advantages < 0) & (change < -delta))",
+        ),
+    ),
+    "15.2": Exercise(
+        cases=_PAIRS,
+        oracle=_deviation,
+        misconceptions={
+            "this is the variance; take the root": lambda mu, pi: _deviation(mu, pi) ** 2,
+            "this is the second moment of r - 1; the square of its mean has to go off": lambda mu, pi: (
+                math.sqrt(mu @ (pi / mu - 1) ** 2) / 2
+            ),
+            "a factor 1/2 is missing: the estimate is half of |r - 1|": lambda mu, pi: 2 * _deviation(mu, pi),
+            "this is the mean, the TV itself": lambda mu, pi: np.abs(mu - pi).sum() / 2,
+            "weight the tokens by mu, which samples them": lambda mu, pi: np.std(np.abs(pi / mu - 1) / 2),
+        },
+        hints=(
+            "Estimates e = np.abs(pi / mu - 1) / 2, one for each token, which comes with probability mu.",
+            "np.sqrt(mu @ e**2 - (mu @ e) ** 2)",
+        ),
+    ),
+    "15.3": Exercise(
+        cases=_TOPK,
+        oracle=_topk,
+        misconceptions={
+            'without "other" it is equation (15) as printed, and may be half of the binary TV': lambda m, p, t, k: (
+                _topk(m, p, t, k, printed=True)
+            ),
+            "a half is missing": lambda m, p, t, k: 2 * _topk(m, p, t, k),
+            "the sampled token is told apart too, if it is not among the K": lambda m, p, t, k: _topk(
+                m, p, int(np.argmax(m)), k
+            ),
+            "this is the full TV": lambda m, p, t, k: np.abs(m - p).sum() / 2,
+            "the K likeliest are mu's, not pi's": lambda m, p, t, k: _bucketed(
+                m, p, np.isin(np.arange(len(m)), [t, *np.argsort(-p, kind="stable")[:k]])
+            ),
+        },
+        hints=(
+            "kept = set(np.argsort(-mu)[:k]) | {token}. What do mu and pi give to all the others together?",
+            'inside = sum of |mu - pi| over kept; the bucket "other" moved by |sum over kept of (mu - pi)|.',
+            "(np.abs(gap[kept]).sum() + abs(gap[kept].sum())) / 2 with gap = mu - pi and kept a list",
+        ),
+    ),
+    "15.4": Exercise(
+        cases=_BUCKETS,
+        oracle=_hidden,
+        misconceptions={
+            "this is what is seen; something can hide in the bucket": _bucketed,
+            "this is the full TV of this pi; another with the same kept tokens can be farther": lambda mu, pi, kept: (
+                np.abs(mu - pi).sum() / 2
+            ),
+            "that is the bound of appendix C.1, with half of the sum of the two masses; it is too large": (
+                lambda mu, pi, kept: _bucketed(mu, pi, kept) + (mu[~kept].sum() + pi[~kept].sum()) / 2
+            ),
+            "pi and mu can share at most what keeps them from being disjoint: hand all to mu's rarest token": (
+                lambda mu, pi, kept: _bucketed(mu, pi, kept) + min(mu[~kept].sum(), pi[~kept].sum())
+            ),
+        },
+        hints=(
+            "How would you place pi's mass in the bucket as far from mu's as possible?",
+            "All of it on the token of the bucket where mu is smallest.",
+            "new = np.where(kept, pi, 0); new[rarest] = pi[~kept].sum(); then TV of mu and new",
+        ),
+    ),
+    "15.5": Exercise(
+        cases=((),),
+        oracle=lambda: "bdf",
+        misconceptions={
+            "(a): that is the printed coefficient, which three states refute": lambda: "abdf",
+            "(c): binary TV is a lower bound; small values certify nothing": lambda: "bcdf",
+            "(e): at mu = 0.5 the clip stops at a change of 0.1, DPPO at 0.15": lambda: "bdef",
+            "(g): with one update per rollout pi is mu when the gradient is taken, and nothing is masked": lambda: (
+                "bdfg"
+            ),
+            "(f) is true: the mask zeroes a gradient, and what is shared or remembered still moves": lambda: "bd",
+            "(b) is true: the price is 0 for T = 1, whatever pi is": lambda: "df",
+        },
+        hints=("Three are true.", "For (e) compare 0.2 mu with 0.15 at mu = 0.5."),
+    ),
+}

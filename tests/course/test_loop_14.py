@@ -1,0 +1,174 @@
+"""The loops of chapter 14 reach their threshold on three of three seeds, and show what the chapter says of them."""
+
+import numpy as np
+import pytest
+
+from rlnotes.bounds import derived, tokens
+from rlnotes.bounds import token_closed_forms as forms
+from rlnotes.estimators import token_divergences as divergences
+from rlnotes.exact import token_families as families
+from rlnotes.exact.random_tokens import REGIMES, random_case
+from rlnotes.exact.token_surrogates import error, surrogate
+from rlnotes.exact.tokens import improvement, log_token_ratios, sequence_probs
+from rlnotes.notebook.evidence import load_evidence, paired_interval
+
+SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
+
+
+@SEEDS
+def test_chapter_14_trm_learns_to_sort_behind_a_sampler_whose_routes_flip(seed: int):
+    from rlnotes.lm.config import TrainConfig
+    from rlnotes.lm.trainer import Trainer
+    from rlnotes.objectives import TRM
+
+    settings = dict(task="sort", size=8, preset="moe-top1", epochs=4, minibatches=4, learning_rate=1e-4)
+    config = TrainConfig(seed=seed, rollout_weights="float8", **settings)  # type: ignore[arg-type]
+    trainer = Trainer(config, choices=TRM)
+    for _ in trainer.run(0):
+        pass
+    assert trainer.evaluate(1024) < 0.45
+    rows = list(trainer.run(15))
+    assert trainer.evaluate(1024) >= 0.55
+    assert all(0 < row["mismatch"] < 0.05 for row in rows)
+    assert max(row["no_gradient"] for row in rows) > 0.05
+
+
+def test_chapter_14_one_flipped_route_moves_a_token_far_more_than_the_others():
+    import torch
+
+    from rlnotes.lm.behavior import Behavior
+    from rlnotes.lm.config import TrainConfig
+    from rlnotes.lm.mismatch import layer_mismatch
+    from rlnotes.lm.trainer import Trainer
+
+    trainer = Trainer(TrainConfig(task="sort", size=8, preset="moe-top1", warm_start="train"))
+    for _ in trainer.run(0):
+        pass
+    found = layer_mismatch(trainer.model, trainer.sample(512, 8), Behavior("int4"))
+    worst = int(found.gaps.argmax())
+    assert found.rerouted[worst]
+    assert found.largest_gap > 50 * found.mean_gap
+    assert found.rerouted.float().mean() < 0.03
+    assert torch.median(found.gaps[found.rerouted]) > torch.median(found.gaps[~found.rerouted])
+
+
+def test_chapter_14_a_sum_of_roots_is_below_its_integral():
+    for horizon in (1, 2, 5, 100, 4096):
+        total = np.sqrt(np.arange(horizon)).sum()
+        assert total <= 2 / 3 * horizon**1.5
+        if horizon >= 100:
+            assert total > 0.99 * 2 / 3 * horizon**1.5
+
+
+def test_chapter_14_no_pair_of_policies_gets_a_certificate_at_the_quoted_numbers():
+    for kl_seq in (0.4096, 0.01):
+        penalty = float(forms.minoriser(4096, 1e-4, kl_seq))
+        assert np.sqrt(4096 * kl_seq / 2) < penalty
+        assert float(forms.surrogate_limit(kl_seq)) < penalty
+    rng = np.random.default_rng(0)
+    for i in range(70):
+        case = random_case(rng, REGIMES[i % len(REGIMES)])
+        kl = divergences.sequence_kl(case.model, case.behavior, case.target)
+        assert abs(surrogate(*case)) <= np.sqrt(case.model.horizon * kl / 2) + 1e-9
+        assert abs(error(*case)) <= kl + 1e-9
+
+
+def promise(case: families.TokenCase, kept: np.ndarray) -> float:
+    """E M R log w - E (1 - M) R, by a walk over all answers."""
+    probs, log_w = sequence_probs(case.model, case.behavior), log_token_ratios(*case).sum(-1)
+    total = 0.0
+    for b in range(case.model.prompts):
+        for p, gain, log_ratio, keep in zip(probs[b], case.model.reward[b], log_w[b], kept[b], strict=True):
+            if p * gain > 0:
+                total += p * gain * (log_ratio if keep else -1.0)
+    return total
+
+
+def test_chapter_14_a_mask_promises_no_more_than_what_it_counts():
+    rng, tight = np.random.default_rng(0), -np.inf
+    for i in range(140):
+        case = random_case(rng, REGIMES[i % len(REGIMES)])
+        ratios = np.abs(log_token_ratios(*case)).max(-1)
+        for kept in (ratios <= 0.5, ratios <= 2, rng.random(ratios.shape) < 0.5):
+            found = promise(case, kept)
+            assert found <= improvement(*case) + 1e-9
+            tight = max(tight, found - improvement(*case))
+    assert tight > -1e-3
+    for case in (families.masked_branch(), families.hidden_branch()):
+        assert promise(case, families.begins_with_zero(case.model)) < 0
+
+
+def test_chapter_14_a_mask_leaves_the_largest_divergence_as_it_is():
+    case = families.masked_branch()
+    kept = families.begins_with_zero(case.model)
+    context = divergences.context_kl(case.model, case.behavior, case.target)
+    inside = divergences.largest(case.model, context, case.target, case.behavior, contexts="behavior", kept=kept)
+    assert inside < 1e-4 < 6 < tokens.kl_max(*case)
+    assert derived.sequence_kl(*case).lower < 0
+
+
+def test_chapter_14_a_penalty_is_no_constraint_and_a_direction_is_no_other():
+    m, new, old = families.unlike_directions()
+    assert divergences.sequence_kl(m, old, new) > 10 * divergences.sequence_kl(m, new, old)
+    best = []
+    for weight in (1.0, 4.0):  # L less a penalty and L under a constraint: shifts of a coin that earns 1 for a one
+        shifts = np.linspace(0, 0.49, 491)
+        penalty = -0.5 * np.log(1 - 4 * shifts**2)
+        best.append(shifts[np.argmax(shifts - weight * penalty)])
+        assert shifts[penalty <= 0.005].max() == pytest.approx(0.049, abs=1e-3)
+    assert best[0] > 2 * best[1] > 0.1
+
+
+def test_chapter_14_masks_of_tokens_and_of_responses_drop_what_their_criteria_say():
+    import torch
+
+    from rlnotes.objectives import PG_IS, TRM, Batch, policy_loss
+    from rlnotes.objectives.masks import DivergenceMask
+
+    log_ratio = torch.tensor([[0.1, 0.9, -0.2], [0.3, -0.3, 0.9], [-0.7, 0.0, 0.0]])
+    own = torch.tensor([[True, True, True], [True, True, False], [True, True, True]])
+    batch = Batch(log_ratio.requires_grad_(), own, torch.tensor([1.0, -1.0, 1.0]), torch.zeros(3, 3))
+    assert DivergenceMask(0.5, "abs", "token")(batch)[own].tolist() == [
+        True,
+        False,
+        True,
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
+    (pushed,) = torch.autograd.grad(policy_loss(TRM, batch), log_ratio)
+    (free,) = torch.autograd.grad(policy_loss(PG_IS, batch), log_ratio)
+    assert torch.equal(pushed[1], free[1])  # divided by all responses, not by those that are kept
+    assert (pushed[[0, 2]] == 0).all()
+    assert (free[[0, 2]].abs().sum(1) > 0).all()
+
+
+@pytest.mark.parametrize(("length", "in_total"), [(100, True), (4000, False)])
+def test_chapter_14_a_sum_grows_with_length_and_maximum_and_mean_do_not(length: int, in_total: bool):
+    import torch
+
+    from rlnotes.objectives import Batch
+    from rlnotes.objectives.masks import DivergenceMask
+
+    log_ratio = torch.full((1, length), -0.1456)  # k3 is 0.01
+    batch = Batch(log_ratio, torch.ones(1, length) > 0, torch.ones(1), torch.zeros(1, length))
+    for over, kept in (("max", True), ("mean", True), ("sum", in_total)):
+        assert DivergenceMask(5.0, "k3", over)(batch).item() is kept  # type: ignore[arg-type]
+        assert DivergenceMask(0.02, "k3", over)(batch).item() is (over != "sum")  # type: ignore[arg-type]
+
+
+def test_chapter_14_what_the_stored_runs_say():
+    table = load_evidence("14_trm")
+
+    def gap(one: str, other: str):
+        return paired_interval(table.last(one, "accuracy", 4), table.last(other, "accuracy", 4))
+
+    assert gap("trm, float8 1e-4", "grpo, float8 1e-4").high < 0
+    assert gap("trm, float32 1e-4", "grpo, float32 1e-4").high < 0
+    for name in ("grpo", "no mask", "trm"):
+        assert gap(f"{name}, float8 1e-4", f"{name}, float32 1e-4").high >= 0
+    for copy in ("float8", "float32"):
+        assert np.median(table.last(f"trm, {copy} 3e-4", "accuracy", 4)) < 0.05
+        assert np.median(table.last(f"grpo, {copy} 3e-4", "accuracy", 4)) > 0.1
