@@ -10,12 +10,13 @@ from functools import partial
 
 import numpy as np
 
-from rlnotes.bounds import derived, tokens
+from rlnotes.bounds import derived, gradient_ascent, tokens
 from rlnotes.bounds import tokens_as_printed as printed
 from rlnotes.bounds.attack import Arrays, Claim, Point
 from rlnotes.bounds.attack_mdps import DERIVED
 from rlnotes.bounds.result import Bound, Inequality
 from rlnotes.estimators import token_divergences as divergences
+from rlnotes.exact import token_gradients
 from rlnotes.exact.random_tokens import REGIMES, TokenCase, random_case
 from rlnotes.exact.token_families import (
     begins_with_zero,
@@ -29,6 +30,7 @@ from rlnotes.exact.token_families import (
     sure_token,
     two_steps,
 )
+from rlnotes.exact.token_progress import smoothness_bound
 from rlnotes.exact.token_surrogates import excess
 from rlnotes.exact.tokens import Policy, TokenModel, sequence_probs, single_prompt
 
@@ -110,6 +112,13 @@ def _masked(bound: Callable[..., Bound]) -> Judge:
     return judge
 
 
+def _half_step(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
+    """Of token ratios and a step of 1/2, with the bound on L that is proved."""
+    weights = token_gradients.token_weights(model, target, behavior)
+    logits = [np.log(np.maximum(rows, 1e-300)) for rows in target]
+    return gradient_ascent.token_step(model, logits, behavior, weights, 0.5, smoothness_bound(model))
+
+
 COINS, NEAR_COINS, PARITY = parity(2, 0.5, 0.25), parity(2, 0.5, 0.01), parity(3, 0.01, 0.05)
 SPOILED, SURE = boost_and_spoil(1e-3, 1e-8, 1e-4), sure_token(3, 1e-3)
 ONE_COIN = one_step([0.505, 0.495], [0.5, 0.5], [1, 0])
@@ -150,6 +159,7 @@ OF_SOURCES = (
     _tight("tokens.quadratic", "004 Theorem 3.2", tokens.quadratic, COINS, rewards=_signed),
     _claim("tokens.linear", "004 eq. (20)", tokens.linear, SPOILED, SURE, rewards=_signed),
     _tight("tokens.composite", "004 B.3", tokens.composite, COINS, rewards=_signed),
+    _free("gradient_ascent.token_step", "003 section 2", _half_step, COINS),
 )
 
 DERIVED_HERE = (
@@ -172,6 +182,7 @@ DERIVED_HERE = (
     _own("derived.coupling", DERIVED, derived.coupling, SURE, attained=True),
     _free("derived.context_gains", DERIVED, derived.context_gains, PARITY, attained=True),
     _free("derived.gradient_bias", "003 section 5.2", derived.gradient_bias, PARITY, COINS),
+    _free("derived.gradient_bias_martingale", "003 section 5.2", derived.gradient_bias_martingale, PARITY, COINS),
     _tight("derived.improvement_limit", DERIVED, derived.improvement_limit, ONE_COIN, rewards=_likelier),
     _tight("derived.surrogate_limit", DERIVED, derived.surrogate_limit, ONE_COIN, rewards=_promised),
 )
