@@ -188,12 +188,17 @@ for _name, _rate in {"13_stale": 1e-4, "13_stale_fast": 3e-4}.items():
 _MASKS = {
     "grpo": GRPO,
     "no mask": PG_IS,
+    "clip": replace(PG_IS, keep=ClipMask(0.2, 0.2)),
     "trm": TRM,
     "one-sided": TRM_ONE_SIDED,
     "trm max": TRM_MAX,
     "trm avg": TRM_AVG,
 }
-_COPIES = {"float8": tuple(_MASKS), "bfloat16": ("grpo", "trm"), "float32": ("grpo", "no mask", "trm", "one-sided")}
+_COPIES = {
+    "float8": tuple(_MASKS),
+    "bfloat16": ("grpo", "trm"),
+    "float32": ("grpo", "no mask", "clip", "trm", "one-sided"),
+}
 COMPARISONS["14_trm"] = Comparison(
     question="Does a mask of whole responses help where routes flip, and at which learning rate?",
     base=TrainConfig(task="sort", size=8, preset="moe-top1", epochs=4, minibatches=4),
@@ -235,7 +240,7 @@ COMPARISONS["15_sort"] = Comparison(
     methods={
         f"{name} {rate}": Method(choices, dict(learning_rate=float(rate)))
         for rate in ("1e-4", "3e-4")
-        for name, choices in (_REGIONS | {"symmetric": DPPO_SYMMETRIC}).items()
+        for name, choices in (_REGIONS | {"symmetric": DPPO_SYMMETRIC, "relax both": RELAX_BOTH}).items()
     },
     tokens=184_000,
     record_every=5,

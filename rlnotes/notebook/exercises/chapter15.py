@@ -95,6 +95,7 @@ _BUCKETS = tuple(
         (_PAIRS[1], [True, False, False]),
         (_PAIRS[2], [False, True, False, False]),
         (_PAIRS[2], [True, True, False, False]),
+        ((np.array([0.2, 0.5, 0.3]), np.array([0.9, 0.05, 0.05])), [True, False, False]),  # pi leaves less than min mu
     )
 )
 
@@ -179,6 +180,11 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "pi and mu can share at most what keeps them from being disjoint: hand all to mu's rarest token": (
                 lambda mu, pi, kept: _bucketed(mu, pi, kept) + min(mu[~kept].sum(), pi[~kept].sum())
+            ),
+            "they cannot share more than pi has left: where that is less than mu's rarest, mind the minimum": (
+                lambda mu, pi, kept: (
+                    np.abs(mu - pi)[kept].sum() / 2 + (mu[~kept].sum() + pi[~kept].sum()) / 2 - mu[~kept].min()
+                )
             ),
         },
         hints=(
