@@ -73,8 +73,17 @@ _BATCHES = tuple(
 )
 _ROWS = (
     (
-        np.array([[0.1, -0.2, 0.0], [0.9, 0.0, 0.0], [0.3, 9.0, 9.0], [-0.49, -0.45, 0.4], [0.48, 9.0, 9.0]]),
-        np.array([[1, 1, 1], [1, 1, 1], [1, 0, 0], [1, 1, 1], [1, 0, 0]]) > 0,
+        np.array(
+            [
+                [0.1, -0.2, 0.0],
+                [0.9, 0.0, 0.0],
+                [0.3, 9.0, 9.0],
+                [-0.49, -0.45, 0.4],
+                [0.48, 9.0, 9.0],
+                [-0.6, 0.0, 0.0],  # too far down, with a mean of k3 below 0.05
+            ]
+        ),
+        np.array([[1, 1, 1], [1, 1, 1], [1, 0, 0], [1, 1, 1], [1, 0, 0], [1, 1, 1]]) > 0,
         0.5,
         0.1,
     ),
@@ -106,6 +115,10 @@ EXERCISES: dict[str, Exercise] = {
         oracle=_last_firing,
         misconceptions={
             "there the curve is below 0 already; go one step back": lambda: _last_firing() + 0.1,
+            "that is 0.28 / T^2, and nearly right; asked is a place of the slider, to one decimal": lambda: -7.78,
+            "that is the exact place, -7.77; asked is the last place of the slider below it, to one decimal": (
+                lambda: -7.77
+            ),
             "this is about where the bound falls below 1. L has to exceed the bound, and L is small there, too": (
                 lambda: -5.6
             ),
@@ -113,7 +126,7 @@ EXERCISES: dict[str, Exercise] = {
             "this is the number of the source; at it the curve is far below 0": lambda: -4.0,
         },
         hints=(
-            "Look at the right panel, and move the second slider to the left until the first curve's dot is above 0.",
+            "Look at the right panel, and move the second slider to the left until the dot of Pinsker-m. is above 0.",
             "It is between -8 and -7.5.",
         ),
     ),
@@ -148,6 +161,9 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "k3 is rho - 1 - log rho; this has the inverse ratio": lambda x, own, m, a: _mask_of(
                 np.where(own, np.abs(x), 0).max(1), np.where(own, _k3(-x), 0).sum(1) / own.sum(1), m, a
+            ),
+            "a token may also leave downwards: the limit is on |log rho|, not on log rho": lambda x, own, m, a: (
+                _mask_of(np.where(own, x, 0).max(1), np.where(own, _k3(x), 0).sum(1) / own.sum(1), m, a)
             ),
             "these are the responses that are dropped": lambda x, own, m, a: ~_kept(x, own, m, a),
             "both conditions must hold, not one of them": lambda x, own, m, a: (

@@ -10,7 +10,7 @@ export function compute({ horizon, kl, share }) {
   const certified = (T, D, i) => highest(bounds(T, D)[3]) - bounds(T, D)[i];
   const xs = Array.from({ length: 53 }, (_, i) => 1 + i / 4);
   const ys = Array.from({ length: 91 }, (_, i) => i / 10 - 10);
-  const D = 10 ** kl, T = 2 ** horizon, shown = [1, 2, 3];
+  const D = 10 ** kl, T = 2 ** horizon;
   const left = (x, i) => Math.log10(bounds(2 ** x, D)[i]);
   const right = (y, i) => Math.max(certified(T, 10 ** y, i), -1);
   const [chain, marginal, mixed, whole] = bounds(T, D);
@@ -25,8 +25,8 @@ export function compute({ horizon, kl, share }) {
     panels: [
       { curves: names.map((label, i) => ({ label, xs, ys: xs.map((x) => left(x, i)) })),
         points: names.map((_, i) => ({ x: horizon, y: left(horizon, i), curve: i })) },
-      { curves: shown.map((i) => ({ label: names[i], xs: ys, ys: ys.map((y) => right(y, i)) })),
-        points: shown.map((i, place) => ({ x: kl, y: right(kl, i), curve: place })) },
+      { curves: names.map((label, i) => ({ label, xs: ys, ys: ys.map((y) => right(y, i)) })),
+        points: names.map((_, i) => ({ x: kl, y: right(kl, i), curve: i })) },
     ],
   };
 }
