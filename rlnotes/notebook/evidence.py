@@ -74,7 +74,7 @@ def load_evidence(name: str) -> Evidence:
 def median_interval(values: Sequence[float] | np.ndarray) -> Interval:
     """Median over seeds with a 95 % percentile-bootstrap interval.
 
-    With 5 seeds it is nearly the range from the smallest value to the largest: that it misses 0 says that all five have
+    With 5 seeds it is the range from the smallest value to the largest: that it misses 0 says that all five have
     one sign, which chance alone brings once in 16.
     """
     values = np.asarray(values)

@@ -16,20 +16,14 @@ from rlnotes.lm.model import KVCache, Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, score
 from rlnotes.lm.trainer import Trainer
+from tests.lm.mixtures import random_mixture
 
 SMALL = TrainConfig(size=4, prompts=4, group_size=4, steps=3, warm_start="train", warm_limit=3, preset="moe-top1")
 
 
 @pytest.fixture(params=[1, 2], ids=["top1", "top2"])
 def mixture(request) -> Transformer:
-    """Random weights, large enough that every expert is used and that a wrong route shows."""
-    config = ModelConfig(vocab_size=11, context=14, d_model=32, n_heads=4, experts=4, experts_per_token=request.param)
-    model, generator = Transformer(config), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 2:
-                parameter.normal_(0, 0.4, generator=generator)
-    return model
+    return random_mixture(request.param, 0.4)
 
 
 def layer_of(model: Transformer) -> Experts:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rlnotes.lm.behavior import Behavior
-from rlnotes.lm.config import ModelConfig, RolloutWeights, TrainConfig
+from rlnotes.lm.config import RolloutWeights, TrainConfig
 from rlnotes.lm.experts import Routes, gates
 from rlnotes.lm.mismatch import layer_mismatch
 from rlnotes.lm.model import Transformer
@@ -14,6 +14,7 @@ from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, response_logits, score
 from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.versions import Snapshots, VersionMixture
+from tests.lm.mixtures import random_mixture
 
 RUN = TrainConfig(
     task="sort", size=4, preset="moe-top1", prompts=4, group_size=4, steps=3, epochs=2, minibatches=2, warm_limit=3
@@ -22,14 +23,7 @@ RUN = TrainConfig(
 
 @pytest.fixture(params=[1, 2], ids=["top1", "top2"])
 def mixture(request) -> Transformer:
-    """Random weights, large enough that every expert is used and that a wrong route shows."""
-    config = ModelConfig(vocab_size=11, context=14, d_model=32, n_heads=4, experts=4, experts_per_token=request.param)
-    model, generator = Transformer(config), torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 2:
-                parameter.normal_(0, 0.25, generator=generator)
-    return model
+    return random_mixture(request.param, 0.25)
 
 
 def sampled(model: Transformer, behavior: Behavior, mask: torch.Tensor | None = None) -> Rollout:
