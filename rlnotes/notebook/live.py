@@ -58,9 +58,14 @@ class LivePlot:
             return f"{self.title}: no step yet"
         first, last = self.rows[0], self.rows[-1]
         parts = [
-            f"{label} from {first[name]:.2f} to {last[name]:.2f}"
+            f"{label} from {_in_words(first[name])} to {_in_words(last[name])}"
             for name, label in self.names.items()
             if name in first and name in last
         ]
         goal = "" if self.goal is None else f"; a line marks the goal {self.goal:g} in the first panel"
         return f"{self.title}, {len(self.rows)} steps: " + "; ".join(parts) + goal
+
+
+def _in_words(value: float) -> str:
+    """Three digits, so that small numbers say something too, and no power of ten for a large one."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"

@@ -128,6 +128,24 @@ class Soft:
 
 
 @dataclass(frozen=True)
+class SoftOneSided(Soft):
+    """:class:`Soft` where a token moves away (A > 0 and r > 1, or A < 0 and r < 1), r A where it comes back.
+
+    Elementary, derived for this course. The soft branch is shifted so that both are A at r = 1, where their slopes
+    agree too. The surrogate is then the smaller of the two everywhere, as :class:`Clip` is the smaller of its two; and
+    what comes back has the weight r of plain importance sampling, which nothing bounds.
+    """
+
+    def __call__(self, ratio: Tensor, advantages: Tensor) -> Tensor:
+        """The surrogate of each token, A at ratio 1."""
+        soft = super().__call__(ratio, advantages)
+        shift = advantages - super().__call__(torch.ones_like(ratio), advantages)
+        # by direction, not by torch.minimum: near ratio 1 the two differ by less than rounding does
+        away = (ratio - 1) * advantages > 0
+        return torch.where(away, soft + shift, ratio * advantages)
+
+
+@dataclass(frozen=True)
 class Correction:
     """A weight for the sampler's mismatch: ``policy`` over behaviour, without gradient, kept in [low, high].
 

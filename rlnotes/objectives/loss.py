@@ -33,7 +33,7 @@ class Choices:
     | ``ratio`` | token, sequence, sequence_mean | :mod:`rlnotes.objectives.ratios` |
     | ``anchor`` | ``"behavior"`` (recorded by the sampler), ``"proximal"`` (recomputed before the update) or | |
     | | ``"current"`` (pi itself without its gradient: the ratio is 1, plain policy gradient) | |
-    | ``gate`` | no_gate, Clip, ClipAround, Cap, Soft | :mod:`rlnotes.objectives.gates` |
+    | ``gate`` | no_gate, Clip, ClipAround, Cap, Soft, SoftOneSided | :mod:`rlnotes.objectives.gates` |
     | ``advantage`` | rewards (N,) and G to advantages (N,) | :mod:`rlnotes.estimators.baselines` |
     | ``aggregation`` | response_mean, constant, token_mean, response_sum | :mod:`rlnotes.objectives.aggregations` |
 

@@ -13,7 +13,7 @@ A grad log pi, in a response of this one token (nothing is NaN or infinite, also
 |---|---|
 | VANILLA_PG, RLOO | 1, as always |
 | PPO_CLIP, GRPO, DR_GRPO, DAPO, GSPO, PG_IS, MINIRL | e^30: nothing bounds it; ``Clip(dual=3.0)`` would make it 0 |
-| STALE_PPO, METHOD_1, SEQUENCE_IS | e^30 |
+| SAPO_ONE_SIDED, STALE_PPO, METHOD_1, SEQUENCE_IS | e^30 |
 | DECOUPLED_PPO | e^30 times min(pi_k / mu, 2): what is far off from mu is bounded, what is far off from pi_k is not |
 | METHOD_2 | e^30 times pi_k / mu: nothing is bounded |
 | SAPO | 0 up to rounding: the soft gate closes on both sides |
@@ -28,7 +28,7 @@ import math
 
 from rlnotes.estimators.baselines import group_mean, group_mean_std, leave_one_out, no_baseline
 from rlnotes.objectives.aggregations import constant, response_mean, response_sum, token_mean
-from rlnotes.objectives.gates import Cap, Clip, ClipAround, Correction, Soft, no_gate
+from rlnotes.objectives.gates import Cap, Clip, ClipAround, Correction, Soft, SoftOneSided, no_gate
 from rlnotes.objectives.loss import Choices
 from rlnotes.objectives.masks import MismatchBand, ProximalMask
 from rlnotes.objectives.ratios import sequence, sequence_mean, token
@@ -104,6 +104,16 @@ SAPO = Choices(
     ratio=token,
     anchor="behavior",
     gate=Soft(1.0, 1.05),
+    advantage=group_mean_std,
+    aggregation=response_mean,
+)
+
+# the same soft term where a token moves away from mu, r A where it comes back. Ours, for contrast: SAPO's gate closes
+# on both sides, and lets go of what should be pulled back
+SAPO_ONE_SIDED = Choices(
+    ratio=token,
+    anchor="behavior",
+    gate=SoftOneSided(1.0, 1.05),
     advantage=group_mean_std,
     aggregation=response_mean,
 )
@@ -260,6 +270,7 @@ RECIPES: dict[str, Choices] = {
     "dapo": DAPO,
     "gspo": GSPO,
     "sapo": SAPO,
+    "sapo_one_sided": SAPO_ONE_SIDED,
     "pg_is": PG_IS,
     "cispo": CISPO,
     "minirl": MINIRL,

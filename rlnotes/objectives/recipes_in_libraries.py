@@ -77,6 +77,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "slime": _OPEN,
         "Stable-RL": _OPEN,
     },
+    "sapo_one_sided": dict.fromkeys(("TRL", "verl", "OpenRLHF", "slime", "Stable-RL"), _NONE),
     "pg_is": {
         "TRL": "cispo with a large epsilon_high; token mean",
         "verl": "bypass mode with loss_type=reinforce and a large threshold: the same gradient",

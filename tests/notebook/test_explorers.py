@@ -7,8 +7,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
+from PIL import ImageFont
 
 from rlnotes.notebook.explorer import ExplorerModel, explorer
 from rlnotes.notebook.explorers import EXPLORERS
@@ -34,11 +36,14 @@ def grid(model: ExplorerModel) -> list[dict[str, float]]:
     return [dict(zip(model.defaults(), chosen, strict=True)) for chosen in itertools.product(*places)]
 
 
-def in_node(model: ExplorerModel, points: list[dict[str, float]], tmp_path: Path) -> list[dict[str, Any]]:
+def in_node(model: ExplorerModel, points: list[dict[str, float]], tmp_path: Path, code: str = "compute") -> list[Any]:
+    """What ``code``, a function of values that may use what the module exports, gives at each of ``points``."""
     module = tmp_path / "explorer.mjs"
     module.write_text(model.module(), encoding="utf-8")
-    code = f"import {{ compute }} from {json.dumps(module.as_uri())};\n"
-    code += f"console.log(JSON.stringify({json.dumps(points)}.map(compute)));"
+    code = (
+        f"import {{ compute, mount }} from {json.dumps(module.as_uri())};\n"
+        f"console.log(JSON.stringify({json.dumps(points)}.map({code})));"
+    )
     result = subprocess.run(
         [node(), "--input-type=module", "-e", code], capture_output=True, text=True, encoding="utf-8", check=True
     )
@@ -74,6 +79,33 @@ def test_markers_stand_on_the_curves_where_the_picture_has_them(model: ExplorerM
         assert [point["curve"] for point in panel["points"]] == list(range(len(curves)))
         for point, (_, x, y) in zip(panel["points"], curves, strict=True):
             np.testing.assert_allclose([point["x"], point["y"]], [mark, np.interp(mark, x, y)], atol=1e-9)
+
+
+TEXTS = """(values) => {
+  const node = (tag) => ({ tag, own: {}, inside: [], setAttribute(name, value) { this.own[name] = value; },
+    append(other) { this.inside.push(other); }, replaceChildren() { this.inside = []; }, addEventListener() {} });
+  globalThis.document = { createElement: node, createElementNS: (space, tag) => node(tag) };
+  const drawings = (at) => at.own.class === "drawing" ? [at] : at.inside.flatMap(drawings);
+  const root = node("div");
+  mount(root, values);
+  return drawings(root).map((one) => one.inside.filter((each) => each.tag === "text")
+    .map((text) => ({ ...text.own, text: text.textContent })));
+}"""  # a page that draws nothing and keeps every text that would be drawn, with its attributes
+
+
+@each
+def test_no_tick_touches_the_label_of_its_axis(model: ExplorerModel, tmp_path: Path):
+    """In DejaVu Sans, the widest of the fonts that browsers take for system-ui; 12 pixels, as the style says."""
+    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"), 12)
+    ends = [model.defaults() | {c.name: value} for c in model.controls for value in (c.min, c.value, c.max)]
+    for panels in in_node(model, ends, tmp_path, TEXTS):
+        assert len(panels) == len(model.panels)
+        for texts, axes in zip(panels, model.panels, strict=True):
+            (label,) = (each for each in texts if "transform" in each)
+            ticks = [each for each in texts if each.get("text-anchor") == "end"]
+            assert label["text"] == axes.ylabel and len(ticks) >= 2
+            below = label["x"] + font.getmetrics()[1]  # it is turned: what hangs below its line points right
+            assert min(tick["x"] - font.getlength(tick["text"]) for tick in ticks) > below + 1
 
 
 @each

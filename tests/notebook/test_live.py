@@ -17,7 +17,7 @@ def test_live_plot_passes_metrics_through_and_draws_one_figure(capsys):
     plot = LivePlot(NAMES, "a run", goal=0.9)
     rows = list(plot.follow(metrics(50)))
     assert [row["step"] for row in rows] == list(range(1, 51))
-    assert plot.alt() == "a run, 50 steps: mean reward from 0.01 to 0.50; entropy (nats) from 0.99 to 0.50; " + (
+    assert plot.alt() == "a run, 50 steps: mean reward from 0.01 to 0.5; entropy (nats) from 0.99 to 0.5; " + (
         "a line marks the goal 0.9 in the first panel"
     )
     assert plt.get_fignums() == []  # figures do not pile up in the global list
@@ -52,6 +52,23 @@ def test_a_plot_without_rows_says_so(capsys):
     plot = LivePlot(NAMES, "a run")
     assert list(plot.follow(iter(()))) == []
     assert plot.alt() == "a run: no step yet"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "said"),
+    [
+        (0.00041, 0.000385, "x from 0.00041 to 0.000385"),
+        (0.003, 0.003004, "x from 0.003 to 0.003"),
+        (0.35156, 0.8789, "x from 0.352 to 0.879"),
+        (21.4, 487.31, "x from 21.4 to 487"),
+        (-1234.6, -999.7, "x from -1235 to -1000"),
+        (0.0, 999.4, "x from 0 to 999"),
+    ],
+)
+def test_small_and_large_numbers_are_said_with_three_digits_or_more(capsys, first: float, last: float, said: str):
+    plot = LivePlot({"x": "x"}, "a run")
+    list(plot.follow(iter([dict(step=1, x=first), dict(step=2, x=last)])))
+    assert plot.alt() == f"a run, 2 steps: {said}"
 
 
 def test_curves_differ_in_more_than_colour():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlnotes.objectives.gates import Cap, Clip, Gate, Soft, no_gate
+from rlnotes.objectives.gates import Cap, Clip, Gate, Soft, SoftOneSided, no_gate
 from rlnotes.objectives.ratios import sequence, sequence_mean, token
 
 RATIOS = np.array([0.0625, 0.5, 0.8, 1.0, 1.25, 3.0, 4.0, 50.0])
@@ -54,6 +54,40 @@ def test_the_soft_gate_closes_on_both_sides_where_the_clip_closes_on_one():
     assert 0 < soft[0] < 1e-5
 
 
+@pytest.mark.parametrize(("advantage", "tau"), [(1.5, 2.0), (-1.5, 5.0)])
+def test_the_one_sided_soft_gate_is_soft_one_way_and_open_the_other(advantage: float, tau: float):
+    value, gradient = value_and_gradient(SoftOneSided(2.0, 5.0), RATIOS, advantage)
+    away = RATIOS > 1 if advantage > 0 else RATIOS < 1
+    soft = 1 + 4 / tau * (1 / (1 + np.exp(-tau * (RATIOS - 1))) - 1 / 2)
+    np.testing.assert_allclose(value, np.where(away, soft, RATIOS) * advantage, rtol=1e-12)
+    gate = np.where(away, np.cosh(tau * (RATIOS - 1) / 2) ** -2.0, 1.0)
+    np.testing.assert_allclose(gradient, gate * RATIOS * advantage, rtol=1e-9, atol=1e-30)
+
+
+@pytest.mark.parametrize("advantage", [1.5, -1.5])
+def test_its_branches_meet_at_ratio_one_and_the_smaller_one_counts(advantage: float):
+    gate, near = SoftOneSided(2.0, 5.0), np.array([1 - 1e-6, 1.0, 1 + 1e-6])
+    value, gradient = value_and_gradient(gate, near, advantage)
+    assert value[1] == gradient[1] == advantage
+    np.testing.assert_allclose(value, near * advantage, rtol=1e-12)  # no jump
+    np.testing.assert_allclose(gradient, near * advantage, rtol=1e-10)  # no kink
+    shifted = value_and_gradient(Soft(2.0, 5.0), RATIOS, advantage)[0]
+    shifted += advantage - shifted[RATIOS == 1]
+    smaller = np.minimum(shifted, RATIOS * advantage)
+    np.testing.assert_allclose(value_and_gradient(gate, RATIOS, advantage)[0], smaller, rtol=1e-12)
+
+
+def test_the_one_sided_soft_gate_lets_what_went_wrong_come_back_as_the_clip_does():
+    for ratio, advantage in ((0.01, 1.0), (50.0, -1.0)):
+        _, found = value_and_gradient(SoftOneSided(10.0, 10.0), np.array([ratio]), advantage)
+        _, clipped = value_and_gradient(Clip(), np.array([ratio]), advantage)
+        assert found[0] == pytest.approx(ratio * advantage) == pytest.approx(clipped[0])
+    for ratio, advantage in ((50.0, 1.0), (0.01, -1.0)):  # the other way it is as shut as the soft gate
+        _, found = value_and_gradient(SoftOneSided(10.0, 10.0), np.array([ratio]), advantage)
+        _, soft = value_and_gradient(Soft(10.0, 10.0), np.array([ratio]), advantage)
+        assert found[0] == soft[0] and abs(soft[0]) < 1e-5
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -62,6 +96,7 @@ def test_the_soft_gate_closes_on_both_sides_where_the_clip_closes_on_one():
         (lambda: Cap(float("nan")), "high is nan"),
         (lambda: Soft(0.0), "tau_positive is 0.0"),
         (lambda: Soft(1.0, -1.0), "tau_negative is -1.0"),
+        (lambda: SoftOneSided(0.0), "tau_positive is 0.0"),
     ],
 )
 def test_impossible_gates_are_refused(make, message: str):

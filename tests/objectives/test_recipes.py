@@ -17,10 +17,12 @@ from rlnotes.objectives import (
     RECIPES,
     RLOO,
     SAPO,
+    SAPO_ONE_SIDED,
     VANILLA_PG,
     Choices,
 )
 from rlnotes.objectives.aggregations import response_sum
+from rlnotes.objectives.gates import no_gate
 from rlnotes.objectives.ratios import sequence
 from rlnotes.objectives.recipes_in_libraries import DIFFERENCES
 from tests.objectives.batches import loss_and_gradient, tensors
@@ -46,7 +48,7 @@ def test_which_recipes_need_the_recomputed_policy():
 def test_the_advantages_of_one_right_answer_in_four(name: str):
     """As they are; less the mean of the others, 0; less the mean, 1/4; over the standard deviation, sqrt(3) / 4."""
     expected = {key: (0.75, -0.25) for key in RECIPES} | dict(vanilla_pg=(1, 0), rloo=(1, -1 / 3))
-    expected |= dict.fromkeys(("ppo_clip", "grpo", "dapo", "gspo", "sapo"), (3**0.5, -(3**-0.5)))
+    expected |= dict.fromkeys(("ppo_clip", "grpo", "dapo", "gspo", "sapo", "sapo_one_sided"), (3**0.5, -(3**-0.5)))
     advantages = RECIPES[name].advantage(torch.tensor([1.0, 0, 0, 0], dtype=torch.float64), 4)
     first, other = expected[name]
     np.testing.assert_allclose(advantages, [first, other, other, other], rtol=1e-6)
@@ -94,6 +96,21 @@ def test_sapo_is_a_mean_of_means_of_soft_terms():
     terms = np.where(mask, 4 / tau / (1 + np.exp(-tau * (r - 1))) * a, 0.0)
     expected = -(terms.sum(1) / mask.sum(1)).mean()
     np.testing.assert_allclose(loss_and_gradient(SAPO, made)[0], expected, rtol=1e-12)
+
+
+def test_one_sided_sapo_has_the_gradient_of_sapo_for_what_moves_away_and_of_no_gate_for_what_comes_back():
+    made = tensors(seed=5, spread=1.0)
+    ratio = np.exp(np.where(made["mask"], made["logp"] - made["logp_behavior"], 0.0))
+    a = np.broadcast_to(made["advantages"].numpy()[:, None], ratio.shape)
+    away = made["mask"].numpy() & ((ratio - 1) * a > 0)
+    back = made["mask"].numpy() & ((ratio - 1) * a < 0)
+    ours, sapo, plain = (
+        loss_and_gradient(choices, made)[1] for choices in (SAPO_ONE_SIDED, SAPO, replace(SAPO, gate=no_gate))
+    )
+    assert away.sum() > 5 and back.sum() > 5
+    np.testing.assert_allclose(ours[away], sapo[away], rtol=1e-12)
+    np.testing.assert_allclose(ours[back], plain[back], rtol=1e-12)
+    assert (abs(ours - sapo)[back] > 1e-6).all()
 
 
 @pytest.mark.parametrize(

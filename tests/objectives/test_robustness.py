@@ -9,7 +9,7 @@ import torch
 
 from rlnotes.objectives import GRPO, RECIPES, Batch, policy_loss
 from rlnotes.objectives.aggregations import Totals, constant, response_mean, response_sum, token_mean
-from rlnotes.objectives.gates import Cap, Clip, Soft, no_gate
+from rlnotes.objectives.gates import Cap, Clip, Soft, SoftOneSided, no_gate
 from rlnotes.objectives.ratios import sequence, sequence_mean, token
 from rlnotes.objectives.recipes_trust_region import TRUST_REGION_RECIPES
 from tests.objectives.batches import loss_and_gradient, tensors
@@ -19,7 +19,7 @@ E30 = math.exp(30)
 PULL = dict(vanilla_pg=1.0, rloo=1.0, sapo=0.0, cispo=3.0, minirl_tis=3.0, token_tis=2.0, seq_tis=2.0)
 PULL |= dict(token_mis=0.0, seq_mis=0.0, geo_mis=0.0)
 PULL |= dict.fromkeys(("ppo_clip", "grpo", "dr_grpo", "dapo", "gspo", "pg_is", "minirl", "decoupled_ppo"), E30)
-PULL |= dict.fromkeys(("stale_ppo", "method_1", "method_2", "sequence_is"), E30)
+PULL |= dict.fromkeys(("sapo_one_sided", "stale_ppo", "method_1", "method_2", "sequence_is"), E30)
 PULL |= dict.fromkeys(("trm_max", "trm_avg", "trm", "dppo_symmetric"), 0.0)
 PULL |= dict.fromkeys(("trm_one_sided", "dppo_tv", "dppo_kl", "dppo_topk_tv", "dppo_topk_kl"), E30)
 PULL |= dict.fromkeys(("negative_mask", "relax_both"), E30)
@@ -145,7 +145,7 @@ def test_totals_of_nothing_divide_by_one():
     assert Totals.of(torch.tensor([[1, 1, 0], [0, 0, 0], [0, 1, 0]])) == Totals(2, 3, 3)
 
 
-@pytest.mark.parametrize("gate", [no_gate, Clip(), Clip(dual=3.0), Cap(3.0), Soft()])
+@pytest.mark.parametrize("gate", [no_gate, Clip(), Clip(dual=3.0), Cap(3.0), Soft(), SoftOneSided()])
 def test_a_long_response_overflows_no_product(gate):
     """2000 tokens, each twice as likely as before: the ratio of the response is 2^2000."""
     shape = (1, 2000)

@@ -50,27 +50,33 @@ function shown(value) {
   return Math.abs(value) >= 1e4 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(1) : String(+value.toPrecision(4));
 }
 
+// Where the axes begin: far enough right for the widest tick beside the rotated label, about 7.5 pixels a character.
+// Estimated, not measured: what is not yet on the page has no width.
+function leftOf(labels) {
+  return Math.max(LEFT, 22 + 7.5 * Math.max(...labels.map((label) => label.length)));
+}
+
 // A panel: axes drawn anew with each move, because the range may follow the curves.
 function draw(panel, data, parent) {
   parent.replaceChildren();
   const [x0, x1] = panel.x, inside = data.curves.flatMap((c) => c.ys).filter(Number.isFinite);
   const [y0, y1] = panel.y ?? [Math.min(...inside), Math.max(...inside)];
-  const px = (x) => LEFT + ((x - x0) / (x1 - x0)) * (WIDTH - LEFT - RIGHT);
-  const py = (y) => HEIGHT - BOTTOM - ((y - y0) / (y1 - y0)) * (HEIGHT - TOP - BOTTOM);
+  const left = leftOf(ticks(y0, y1).map(shown)), width = WIDTH - left - RIGHT, height = HEIGHT - TOP - BOTTOM;
+  const px = (x) => left + ((x - x0) / (x1 - x0)) * width;
+  const py = (y) => HEIGHT - BOTTOM - ((y - y0) / (y1 - y0)) * height;
   for (const x of ticks(x0, x1)) {
     svg("line", { x1: px(x), x2: px(x), y1: TOP, y2: HEIGHT - BOTTOM, stroke: "var(--grid)" }, parent);
     svg("text", { x: px(x), y: HEIGHT - BOTTOM + 14, "text-anchor": "middle" }, parent, shown(x));
   }
   for (const y of ticks(y0, y1)) {
-    svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: py(y), y2: py(y), stroke: "var(--grid)" }, parent);
-    svg("text", { x: LEFT - 5, y: py(y) + 4, "text-anchor": "end" }, parent, shown(y));
+    svg("line", { x1: left, x2: WIDTH - RIGHT, y1: py(y), y2: py(y), stroke: "var(--grid)" }, parent);
+    svg("text", { x: left - 5, y: py(y) + 4, "text-anchor": "end" }, parent, shown(y));
   }
-  svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, parent, panel.xlabel);
+  svg("text", { x: left + width / 2, y: HEIGHT - 6, "text-anchor": "middle" }, parent, panel.xlabel);
   svg("text", { x: 12, y: (TOP + HEIGHT - BOTTOM) / 2, "text-anchor": "middle",
     transform: `rotate(-90 12 ${(TOP + HEIGHT - BOTTOM) / 2})` }, parent, panel.ylabel);
   // curves that leave the range are cut at its edge
-  const width = WIDTH - LEFT - RIGHT, height = HEIGHT - TOP - BOTTOM;
-  const frame = svg("svg", { x: LEFT, y: TOP, width, height, viewBox: `${LEFT} ${TOP} ${width} ${height}`, class: "frame" }, parent);
+  const frame = svg("svg", { x: left, y: TOP, width, height, viewBox: `${left} ${TOP} ${width} ${height}`, class: "frame" }, parent);
   data.curves.forEach((curve, i) => {
     const d = curve.xs.map((x, j) => `${j ? "L" : "M"}${px(x).toFixed(2)} ${py(curve.ys[j]).toFixed(2)}`).join("");
     svg("path", { d, class: "curve", stroke: `var(--c${i})`, "stroke-dasharray": DASHES[i] }, frame);
