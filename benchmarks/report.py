@@ -2,6 +2,7 @@
 
 from benchmarks import (
     cartpole_against_sb3,
+    data_parallel,
     explorer_moves,
     learn_reverse,
     reasoning_gym_tasks,
@@ -37,6 +38,7 @@ def tables() -> str:
         (reasoning_gym_tasks.NAME, gym_rows),
         (explorer_moves.NAME, explorer_rows),
         (cartpole_against_sb3.NAME, cartpole_rows),
+        (data_parallel.NAME, parallel_rows),
     )
     for name, rows in benchmarks:
         result = read_result(name)
@@ -153,6 +155,23 @@ def cartpole_rows(result: Json) -> list[str]:
                 aim, measured = goal[f"{what}_ratio"], ratio[what]
                 line = f"{algorithm} over SB3's with {name}, {what.replace('_', ' ')}"
                 rows.append(row(line, f"at most {aim}", f"{measured:.2f}", measured <= aim))
+    return rows
+
+
+def parallel_rows(result: Json) -> list[str]:
+    """One line per number of processes: the step's time, and how far the weights are from those of one process."""
+    numbers, rows = result["numbers"], []
+    aim = result["goal"]["times_rounding"] * numbers["rounding"]
+    for n, found in numbers["processes"].items():
+        seconds, apart = found["seconds"]["median"], found["largest_weight_difference"]
+        measured = (
+            f"{1000 * seconds:.0f} ms a step, {found['speedup']:.2f} times as fast as one; after "
+            f"{numbers['steps_compared']} steps weights differ by at most {apart:.0e}, and had moved by up to "
+            f"{numbers['weights_moved']:.0e}; {found['first_tokens_that_differ']} of the first tokens differ"
+        )
+        what = f"{n} x {numbers['device']}, `{numbers['preset']}`, {numbers['responses']} responses"
+        goal = f"at most {aim:.0e} apart: {result['goal']['times_rounding']} times rounding"
+        rows.append(row(what, goal if n != "1" else "", measured, None if n == "1" else apart <= aim))
     return rows
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from rlnotes.lm.actor import Actor, ActorSettings, Order
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import Metrics, TrainConfig
+from rlnotes.lm.distributed import launched
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.lora import merged
 from rlnotes.lm.queue import RolloutQueue
@@ -73,6 +74,8 @@ class AsyncTrainer(Trainer):
     ):
         if queue < 0:
             raise ValueError(f"queue is {queue}; it is a number of rollouts, 0 or more")
+        if launched():
+            raise ValueError("torchrun started several processes, and an actor has one learner; start one process only")
         if config.lags:
             raise ValueError(
                 f"lags is {config.lags}, old weights on purpose; an actor has real ones, so leave lags out"

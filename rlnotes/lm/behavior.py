@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from rlnotes.lm.config import RolloutKVCache, RolloutWeights
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.quantize import fake_quantized
+from rlnotes.lm.share import ALONE, Share
 from rlnotes.lm.versions import VersionMixture
 
 _BLOCK_WEIGHTS = ("qkv.weight", "out.weight", "up.weight", "down.weight")  # of attention, network, experts
@@ -88,9 +89,11 @@ class Behavior:
                     copy.set_submodule(name, SplitLinear(layer, self.blocks))
         return copy
 
-    def logits(self, logits: Tensor, generator: torch.Generator) -> Tensor:
-        """mu's logits (..., V) from those of the rollout model. Without noise nothing is drawn from ``generator``."""
+    def logits(self, logits: Tensor, generator: torch.Generator, share: Share = ALONE) -> Tensor:
+        """mu's logits (n, V) from those of the rollout model. Without noise nothing is drawn from ``generator``.
+
+        The n responses are ``share`` of those that are sampled.
+        """
         if self.logit_noise == 0:
             return logits
-        noise = torch.empty_like(logits).normal_(0.0, self.logit_noise, generator=generator)
-        return logits + noise
+        return logits + share.noise(logits, lambda noise: noise.normal_(0.0, self.logit_noise, generator=generator))

@@ -56,6 +56,11 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return load_file(path / "tensors.safetensors"), json.loads((path / "state.json").read_text(encoding="utf-8"))
 
 
+def load_latest(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """:func:`load_checkpoint` of :func:`latest_checkpoint`."""
+    return load_checkpoint(latest_checkpoint(folder))
+
+
 def part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
     """The tensors of one part (``model``, ``optimizer``, ...), under their own names.
 

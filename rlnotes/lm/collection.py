@@ -8,11 +8,10 @@ from torch import Tensor
 
 from rlnotes.lm.config import Metrics
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.tasks import Task
 from rlnotes.objectives import Choices, penalised_rewards
 from rlnotes.objectives.shaping import informative
 
-Scorer = Callable[[Rollout], Tensor]  # log-probability (N, T) of each sampled token, by one frozen policy
+Scorer = Callable[[Rollout], Tensor]  # reward (N,) of each response, or a policy's log-probability (N, T) of each token
 
 
 @dataclass(frozen=True)
@@ -55,17 +54,17 @@ class Collection:
     reference: Tensor | None = None
 
 
-def sample_rounds(draw: Callable[[], Rollout], task: Task, choices: Choices, most_rounds: int) -> Sampled:
+def sample_rounds(draw: Callable[[], Rollout], reward: Scorer, choices: Choices, most_rounds: int) -> Sampled:
     """One rollout of B prompts from ``draw``. With dynamic sampling more of them, up to ``most_rounds``, until B groups
     hold rewards that differ: 002 section 5.4.2.
     """
     rollout = draw()
-    sampled = Sampled(rollout, task.score(rollout), rounds=1)
+    sampled = Sampled(rollout, reward(rollout), rounds=1)
     prompts = len(rollout.prompts)
     while choices.dynamic_sampling and sampled.rounds < most_rounds and int(sampled.informative.sum()) < prompts:
         more = draw()
         sampled = Sampled(
-            Rollout.joined([sampled.rollout, more]), torch.cat([sampled.rewards, task.score(more)]), sampled.rounds + 1
+            Rollout.joined([sampled.rollout, more]), torch.cat([sampled.rewards, reward(more)]), sampled.rounds + 1
         )
     return sampled
 

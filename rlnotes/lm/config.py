@@ -110,6 +110,8 @@ class TrainConfig:
     """chance before each token to draw the lag anew; 0: a response is written by one version from start to end"""
     measure_shift: bool = False
     """report how far mu, pi before and pi after the updates of a step are apart; costs two more passes"""
+    count_clipped: bool = False
+    """report how likely and how uncertain the tokens are that get no gradient, and count them by name"""
     routing_replay: bool = False
     """score with the experts that the sampler used for each token (R3), for the presets with a mixture"""
     lora_rank: int = 0

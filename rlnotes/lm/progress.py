@@ -16,8 +16,11 @@ def in_notebook() -> bool:
 
 
 def watched() -> bool:
-    """True if a person may be looking: a notebook or a terminal, and not a CI run (``CI`` is set there)."""
-    return not os.environ.get("CI") and (in_notebook() or sys.stderr.isatty())
+    """True if a person may be looking: a notebook or a terminal, and not a CI run (``CI`` is set there).
+
+    Of several processes that torchrun started only rank 0 is looked at.
+    """
+    return os.environ.get("RANK", "0") == "0" and not os.environ.get("CI") and (in_notebook() or sys.stderr.isatty())
 
 
 def bar(total: int | None) -> tqdm:

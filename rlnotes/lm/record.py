@@ -18,10 +18,13 @@ def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Iterato
     ``out/checkpoints`` gets a checkpoint at the start, every ``checkpoint_every`` steps, and at the end, an
     interrupt between steps included. A step that broke off is never saved: the run goes on from before it.
     ``out/metrics.jsonl`` gets one line a step; lines of steps that a kill cut off from their checkpoint are dropped,
-    because they will be run again.
+    because they will be run again. Of several processes rank 0 keeps the run, and the others do their part.
     """
     if checkpoint_every < 1:
         raise ValueError(f"checkpoint_every is {checkpoint_every}; it must be at least 1")
+    if trainer.share.rank > 0:
+        yield from trainer.run()
+        return
     checkpoints, log = out / "checkpoints", out / "metrics.jsonl"
     trainer.save(checkpoints)
     _drop_lines_after(log, trainer)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 
 import torch
@@ -14,6 +15,7 @@ from rlnotes.lm.experts import Routes
 from rlnotes.lm.likeliest import likeliest
 from rlnotes.lm.model import KVCache, Prefix, Transformer, positions
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
+from rlnotes.lm.share import ALONE, Share
 from rlnotes.lm.versions import Snapshots, writing
 
 
@@ -112,20 +114,23 @@ class Sampler:
         version: int = 0,
         prompt_mask: Tensor | None = None,
         past: Snapshots | None = None,
+        share: Share = ALONE,
     ) -> Rollout:
         """Sample ``group_size`` responses to each of ``prompts`` (B, P).
 
         ``generator`` lives on the model's device. ``version`` is the model's, and written into the rollout; a
         behaviour with lags takes older ones from ``past``, runs each that is in use over all responses, and writes
-        into the rollout which of them sampled each token. ``prompt_mask`` (B, P) is False on left pads.
+        into the rollout which of them sampled each token. ``prompt_mask`` (B, P) is False on left pads. ``prompts`` are
+        ``share`` of those that are sampled for: the tokens are those that one process would give them.
         Raises ``ValueError`` if prompt and response do not fit the context, if there is a lag and no past, or if
         the model gives no usable distribution (NaN, or every logit -inf).
         """
         b, p = prompts.shape
         model.check_length(p + self.max_length)
         n, device = b * group_size, prompts.device
-        shape = (n, self.max_length)
-        versions, models = writing(self.behavior.mixture, model, version, past, shape, generator)
+        everyones = (n * share.size, self.max_length)
+        versions, models = writing(self.behavior.mixture, model, version, past, everyones, generator)
+        versions = share.of(versions)
         with autocast(device, self.dtype):
             writers = {
                 used: Writer(
@@ -141,10 +146,10 @@ class Sampler:
             drawn, logps, top, experts = [], [], [], []
             done = torch.zeros(n, dtype=torch.bool, device=device)
             for t in range(self.max_length):
-                logits = self.behavior.logits(_of_writers(writers, versions[:, t], Writer.logits), generator)
+                logits = self.behavior.logits(_of_writers(writers, versions[:, t], Writer.logits), generator, share)
                 log_probs = self.transform.log_probs(logits)
                 # Gumbel-max: argmax of log p + Gumbel noise is a draw from p, and needs no synchronisation
-                noise = torch.empty_like(log_probs).exponential_(generator=generator)
+                noise = share.noise(log_probs, partial(Tensor.exponential_, generator=generator))
                 token = (log_probs - noise.log_()).argmax(-1, keepdim=True)
                 drawn.append(token)
                 logps.append(log_probs.gather(-1, token))
@@ -154,7 +159,7 @@ class Sampler:
                     experts.append(_of_writers(writers, versions[:, t], attrgetter("experts")))
                 done |= token[:, 0] == self.eos
                 # asking whether all are done would make a GPU wait at every token
-                if t == self.max_length - 1 or (device.type == "cpu" and bool(done.all())):
+                if t == self.max_length - 1 or (device.type == "cpu" and not share.any(not done.all())):
                     break
                 for writer in writers.values():
                     writer.read(token)

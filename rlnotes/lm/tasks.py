@@ -36,6 +36,11 @@ class Vocabulary:
         """Token id of the end of a response."""
         return 0
 
+    @property
+    def names(self) -> list[str]:
+        """A printable name of each token."""
+        return ["EOS", *self.characters[1:]]
+
     def encode(self, text: str) -> list[int]:
         """Token ids of ``text``. Raises ``ValueError`` naming a character that has none."""
         for character in text:

@@ -6,29 +6,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from rlnotes.lm.behavior import Behavior
-from rlnotes.lm.checkpoint import (
-    latest_checkpoint,
-    load_checkpoint,
-    load_optimizer,
-    optimizer_tensors,
-    part,
-    save_checkpoint,
-)
+from rlnotes.lm.checkpoint import load_latest, load_optimizer, optimizer_tensors, part, save_checkpoint
+from rlnotes.lm.clipped import ClippedTokens
 from rlnotes.lm.collection import collect, sample_rounds
 from rlnotes.lm.config import Metrics, TrainConfig, preset_config
-from rlnotes.lm.gradient import add_gradient
+from rlnotes.lm.gradient import add_gradient, minibatches
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.lora import add_adapters, merged
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.off_policy import off_policy_metrics
 from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.sampler import Sampler, response_logits, score
+from rlnotes.lm.share import ALONE, Share
 from rlnotes.lm.shipped import has_weights, load_weights
 from rlnotes.lm.task_registry import make_task
 from rlnotes.lm.tasks import Split, Task
@@ -51,6 +47,8 @@ class Trainer:
     ``generator`` draws tokens. An interrupt (Ctrl-C, or the stop button) takes effect between steps, so the trainer
     is always in the state after a whole step and can go on, be saved, or be used. A second one stops at once.
     """
+
+    share: Share = ALONE
 
     def __init__(self, config: TrainConfig, task: Task | None = None, choices: Choices | None = None):
         if choices is None and config.recipe not in RECIPES:
@@ -95,6 +93,7 @@ class Trainer:
         self.updates = 0  # RL updates: the version of the weights
         self.step = 0
         self.tokens = 0
+        self.clipped: ClippedTokens | None = None  # of the last step
         self.warm = config.warm_start == "none"
         if config.warm_start == "shipped" and task is None and has_weights(config.task, config.size, config.preset):
             load_weights(self.model, config.task, config.size, config.preset)
@@ -129,14 +128,15 @@ class Trainer:
         measured at the end only.
         """
         config = self.config
-        loss = warm_loss(self.model, self.task, config.warm_batch, self.data_generator, self.dtype)
+        loss = warm_loss(self.model, self.task, config.warm_batch, self.data_generator, self.dtype, self.share)
         limit, every, learning_rate = warm_schedule(self.task, config, self.warm_updates)
         loss.backward()
         gradient_norm = self._update(learning_rate, self.warm_updates)
         self.warm_updates += 1
-        metrics: Metrics = dict(phase=0, step=self.warm_updates, loss=loss.item(), gradient_norm=gradient_norm)
+        whole = self.share.total(loss.detach()).item()
+        metrics: Metrics = dict(phase=0, step=self.warm_updates, loss=whole, gradient_norm=gradient_norm)
         if self.warm_updates % every == 0 or self.warm_updates >= limit:
-            metrics["accuracy"] = self.evaluate(256, "train")
+            metrics["accuracy"] = self.share.first(self.evaluate(256, "train"))
             if metrics["accuracy"] >= config.warm_target or self.warm_updates >= limit:
                 self._begin_rl()
         return metrics
@@ -152,6 +152,9 @@ class Trainer:
         | ``mismatch`` | mean abs(pi - mu) of those tokens' probabilities, before the first update |
         | ``ratio_deviation`` | largest abs(pi / mu - 1) among them: 0 up to rounding, unless mu differs on purpose |
         | ``no_gradient`` | share of tokens with an advantage that got no gradient (a closed gate), over all updates |
+        | ``bad_updates`` | share of tokens with A < 0 and mu - pi >= 0.5, over all updates: 004 section 5.3 |
+        | ``clipped_probability``, | with ``count_clipped``: mean mu of the tokens without gradient, and mean |
+        | ``clipped_entropy`` | entropy of pi's next token there; left out where there are none |
         | ``wasted_groups`` | share of the sampled groups whose rewards are all equal, so that they teach nothing |
         | ``length``, ``truncated`` | mean response length; share that hit the limit |
         | ``length_wrong`` | mean length of the responses with reward 0; left out where there are none |
@@ -163,29 +166,33 @@ class Trainer:
         config = self.config
         if self.past is not None:
             self.past.remember(self.updates, merged(self.model))
-        sampled = sample_rounds(self._draw, self.task, self.choices, config.most_rounds)
+        sampled = sample_rounds(self._draw, self.share.by_groups(self.task.score), self.choices, config.most_rounds)
         pi = self._scorer(self.model, config.routing_replay)
         collected = collect(sampled, config.prompts, self.choices, pi, self._reference_scorer())
         metrics: Metrics = dict(phase=1, step=self.step + 1) | sampled.metrics(self.sampler.eos)
         version, before = self.updates, pi(sampled.rollout) if config.measure_shift else None
-        silent = []
+        updates: list[Metrics] = []
+        self.clipped = ClippedTokens(len(self.task.vocabulary)) if config.count_clipped else None
         for epoch in range(config.epochs):
-            for i, rows in enumerate(self._minibatches(epoch)):
+            for i, rows in enumerate(minibatches(config, epoch, self.data_generator)):
                 look = epoch == 0 and i == 0
-                metrics |= add_gradient(
-                    collected, rows, self.choices, self._log_probs, self.sampler.eos, config.micro_batches, look
+                seen = add_gradient(
+                    *(collected, rows.to(self.device), self.choices, self._log_probs, self.sampler.eos),
+                    *(config.micro_batches, look, self.clipped, self.share),
                 )
-                silent.append(metrics["no_gradient"])
+                updates.append(seen)
+                metrics |= seen
                 metrics["gradient_norm"] = self._update(config.learning_rate, self.updates)
                 self.updates += 1
         if before is not None:
             metrics |= off_policy_metrics(sampled.rollout, before, pi(sampled.rollout), version)
+        if self.clipped is not None:
+            self.clipped.sums = self.share.total(self.clipped.sums)
+            metrics |= self.clipped.metrics()
         self.step += 1
         self.tokens += int(sampled.rollout.mask.sum())
-        metrics |= dict(
-            no_gradient=sum(silent) / len(silent), tokens=self.tokens, seconds=time.perf_counter() - started
-        )
-        return metrics
+        metrics |= {name: fmean(seen[name] for seen in updates) for name in ("no_gradient", "bad_updates")}
+        return metrics | dict(tokens=self.tokens, seconds=time.perf_counter() - started)
 
     def _draw(self) -> Rollout:
         """Fresh prompts, and mu's responses to them."""
@@ -205,13 +212,6 @@ class Trainer:
 
     def _reference_scorer(self) -> Callable[[Rollout], Tensor] | None:
         return None if self.reference is None else self._scorer(self.reference)
-
-    def _minibatches(self, epoch: int) -> list[Tensor]:
-        """Prompt rows of each update: all in order on the first pass, shuffled on later ones."""
-        rows = torch.arange(self.config.prompts)
-        if epoch > 0:
-            rows = torch.randperm(self.config.prompts, generator=self.data_generator)
-        return list(rows.to(self.device).chunk(self.config.minibatches))
 
     def _update(self, learning_rate: float, updates_before: int) -> float:
         """Clip the gradient, step, clear it. Returns the norm before clipping.
@@ -306,7 +306,7 @@ class Trainer:
         so must ``settings``, which a subclass may have besides.
         Raises ``FileNotFoundError`` without a checkpoint, ``ValueError`` naming a missing part.
         """
-        tensors, state = load_checkpoint(latest_checkpoint(folder))
+        tensors, state = load_latest(folder)
         config = TrainConfig(**state["config"])
         if config.recipe == "custom" and choices is None:
             raise ValueError("this run used an objective of its own; pass it again as choices=Choices(...)")

@@ -7,15 +7,23 @@ from torch.nn import functional as F
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rare_tokens import DistilledTask
-from rlnotes.lm.rollout import Rollout
+from rlnotes.lm.rollout import Rollout, response_mask
 from rlnotes.lm.sampler import response_logits
+from rlnotes.lm.share import ALONE, Share
 from rlnotes.lm.tasks import Task
 
 
 def warm_loss(
-    model: Transformer, task: Task, n: int, generator: torch.Generator, dtype: torch.dtype = torch.float32
+    model: Transformer,
+    task: Task,
+    n: int,
+    generator: torch.Generator,
+    dtype: torch.dtype = torch.float32,
+    share: Share = ALONE,
 ) -> Tensor:
     """Loss on ``n`` examples that ``generator``, on the CPU, draws; the mean over their tokens, in nats.
+
+    With a ``share`` the part of its examples: the parts add up to the mean over the tokens of all.
 
     It is the cross-entropy of right answers; for a task with a base policy it is KL(base policy || model), after texts
     that the base policy wrote. That is exact in the next token: no rare one has to be sampled to be learned.
@@ -25,12 +33,14 @@ def warm_loss(
     if isinstance(task, DistilledTask):
         base = task.base_policy(examples.prompts)
         answers = torch.multinomial(base.flatten(0, 1), 1, generator=generator).view(answers.shape)
-    prompts, answers = examples.prompts.to(model.device), answers.to(model.device)
+    tokens = int(response_mask(answers, task.vocabulary.eos).sum())
+    prompts, answers = share.of(examples.prompts).to(model.device), share.of(answers).to(model.device)
     rollout = Rollout.of_responses(prompts, answers, task.vocabulary.eos)
-    logits = response_logits(model, rollout, dtype)[rollout.mask]
+    logits, part = response_logits(model, rollout, dtype)[rollout.mask], int(rollout.mask.sum()) / tokens
     if base is None:
-        return F.cross_entropy(logits, answers[rollout.mask])
-    return F.kl_div(logits.log_softmax(-1), base.to(model.device)[rollout.mask], reduction="batchmean")
+        return F.cross_entropy(logits, answers[rollout.mask]) * part
+    target = share.of(base).to(model.device)[rollout.mask]
+    return F.kl_div(logits.log_softmax(-1), target, reduction="batchmean") * part
 
 
 def warm_schedule(task: Task, config: TrainConfig, updates: int) -> tuple[int, int, float]:

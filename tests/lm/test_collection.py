@@ -82,7 +82,7 @@ FLAT, MIXED = [0, 0], [0, 1]
 )
 def test_rounds_are_sampled_until_the_batch_is_full(rounds, most, sampled, kept):
     task = ByFirstToken()
-    result = sample_rounds(drawing(*rounds), task, DAPO, most)
+    result = sample_rounds(drawing(*rounds), task.score, DAPO, most)
     assert result.rounds == sampled
     assert kept_groups(result, 2).tolist() == kept
     collected = collect(result, 2, DAPO, lambda r: r.logp_behavior, None)
@@ -96,7 +96,7 @@ def test_rounds_are_sampled_until_the_batch_is_full(rounds, most, sampled, kept)
 
 
 def test_without_dynamic_sampling_there_is_one_round_whatever_it_brings():
-    assert sample_rounds(drawing([FLAT, FLAT], [MIXED, MIXED]), ByFirstToken(), GRPO, 8).rounds == 1
+    assert sample_rounds(drawing([FLAT, FLAT], [MIXED, MIXED]), ByFirstToken().score, GRPO, 8).rounds == 1
 
 
 def test_one_round_at_most_is_training_without_dynamic_sampling():
