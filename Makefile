@@ -41,8 +41,12 @@ types: $(VENV)/.installed
 unit: $(VENV)/.installed
 	PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest -q
 
+# In a folder that holds nothing else, as some editors start them: what they need comes with the package, and they leave
+# nothing behind.
 notebooks: $(VENV)/.installed
-	$(BIN)/python -m pytest -q --nbval-lax --nbval-cell-timeout=180 $(NOTEBOOKS)
+	rm -rf .notebooks && mkdir .notebooks && cp $(NOTEBOOKS) .notebooks
+	$(BIN)/python -m pytest -q --nbval-lax --nbval-cell-timeout=180 .notebooks/*.ipynb
+	@left=$$(ls -A .notebooks | grep -v '[.]ipynb$$') || exit 0; echo "notebooks left $$left behind in .notebooks"; exit 1
 
 check: book
 	$(BIN)/pyright

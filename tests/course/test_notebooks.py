@@ -130,18 +130,6 @@ def test_it_goes_on_without_torch(path: Path):
     assert result.stdout.endswith("False\n")
 
 
-@pytest.mark.slow
-@each
-def test_it_runs_from_any_folder(path: Path, tmp_path: Path):
-    """In its own folder it runs under nbval; some editors start the kernel elsewhere."""
-    import nbformat
-    from nbclient import NotebookClient
-
-    resources = {"metadata": {"path": str(tmp_path)}}
-    NotebookClient(nbformat.read(path, 4), timeout=180, kernel_name="python3", resources=resources).execute()
-    assert not list(tmp_path.iterdir())
-
-
 @each
 def test_formulas_in_quotes_stand_on_one_line(path: Path):
     """JupyterLab takes a formula out before it reads the quote, with the quote's mark in it."""
