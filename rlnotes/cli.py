@@ -1,7 +1,8 @@
-"""The command line: rlnotes train | resume | sample | compare | audit | doctor."""
+"""The command line: rlnotes train | resume | sample | compare | stability | arena | audit | doctor."""
 
+import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from rlnotes.doctor import doctor
 from rlnotes.lm.config import TrainConfig
 
 if TYPE_CHECKING:
+    from rlnotes.lm.compare import Comparison
     from rlnotes.lm.trainer import Trainer
 
 
@@ -26,14 +28,14 @@ class Train:
 
     def __call__(self) -> int:
         """Start the run. Refuses a folder that already holds one."""
-        from rlnotes.lm.trainer import Trainer
+        from rlnotes.lm.distributed import trainer_class
 
         if any(self.out.glob("checkpoints/step_*")):
             raise ValueError(
                 f"{self.out} already holds a run; go on with it (rlnotes resume --out {self.out}) "
                 "or choose another folder"
             )
-        return follow(Trainer(self.config), self.out, self.checkpoint_every)
+        return follow(trainer_class()(self.config), self.out, self.checkpoint_every)
 
 
 @dataclass
@@ -49,9 +51,10 @@ class Resume:
 
     def __call__(self) -> int:
         """Load and go on."""
-        from rlnotes.lm.trainer import Trainer
+        from rlnotes.lm.distributed import trainer_class
 
-        return follow(Trainer.load(self.out / "checkpoints", steps=self.steps), self.out, self.checkpoint_every)
+        trainer = trainer_class().load(self.out / "checkpoints", steps=self.steps)
+        return follow(trainer, self.out, self.checkpoint_every)
 
 
 @dataclass
@@ -95,12 +98,101 @@ class Compare:
 
     def __call__(self) -> int:
         """Make the missing runs."""
-        from rlnotes.lm.compare import follow as follow_runs
         from rlnotes.lm.comparisons import COMPARISONS
 
         if self.name not in COMPARISONS:
             raise ValueError(f"unknown comparison {self.name!r}; choose one of {', '.join(COMPARISONS)}")
-        follow_runs(COMPARISONS[self.name], self.out, self.seeds, self.workers)
+        return make_table(COMPARISONS[self.name], self.out, self.seeds, self.workers)
+
+
+@dataclass
+class Stability:
+    """The stability laboratory: which objectives hold where the sampler differs from the policy that learns.
+
+    Every objective gets the same learning rates and as many sampled tokens. Runs that ``out`` holds are not made
+    again: after an interruption the same command goes on.
+    """
+
+    out: Path
+    """folder of the table, its note, and the pictures"""
+    objectives: tuple[str, ...] = ("pg-is", "clip-higher", "minirl", "dppo-kl", "dppo-tv")
+    """names of rlnotes.lm.stability.OBJECTIVES, or recipes; at most 7; the others are compared with the first"""
+    mismatches: tuple[str, ...] = ("stale",)
+    """names of rlnotes.lm.stability.MISMATCHES"""
+    rates: tuple[float, ...] = (5e-5, 1e-4, 3e-4)
+    """learning rates; that of each objective is chosen on two seeds of which nothing else is reported"""
+    seeds: int = 5
+    """runs of each objective at each rate, besides"""
+    workers: int = 1
+    """runs at the same time, each on one thread"""
+    tokens: int = 184_000
+    """response tokens that a run samples"""
+    task: str = "sort"
+    """as of rlnotes train"""
+    size: int | None = 8
+    """size of the task's problems; None: the task's own"""
+    epochs: int = 4
+    """passes over each rollout"""
+    minibatches: int = 4
+    """updates per pass: 1 epoch of 1 minibatch shows no difference between objectives"""
+    device: str = "cpu"
+    """cpu, cuda, cuda:1, ..."""
+
+    def __call__(self) -> int:
+        """Make the missing runs, draw, and print the verdicts."""
+        from rlnotes.lm.stability import PROTOCOL, laboratory
+        from rlnotes.notebook.laboratory import report
+
+        settings = dict(task=self.task, size=self.size, epochs=self.epochs, minibatches=self.minibatches)
+        base = replace(PROTOCOL, device=self.device, count_clipped=True, **settings)
+        study = laboratory(self.objectives, self.mismatches, self.rates, base=base, tokens=self.tokens)
+        self.out.mkdir(parents=True, exist_ok=True)
+        if status := make_table(study, self.out / "table.csv", self.seeds, self.workers):
+            return status
+        for line in report(self.out):
+            print(line)
+        return 0
+
+
+@dataclass
+class Arena:
+    """The arena: every recipe on every task, at equal sampled tokens, paired seeds and the same learning rates.
+
+    Each recipe's learning rate is chosen for each task on two seeds of which nothing else is reported. Runs that
+    ``out`` holds are not made again: after an interruption the same command goes on.
+    """
+
+    out: Path
+    """folder of the table, its note, and the pictures"""
+    recipes: tuple[str, ...] = ()
+    """names of rlnotes.objectives.RECIPES; the others are compared with the first; all of them, with grpo, if none"""
+    tasks: tuple[str, ...] = ()
+    """names of rlnotes.lm.arena.ARENA_TASKS; all of them if none"""
+    rates: tuple[float, ...] = (5e-5, 1.5e-4, 5e-4)
+    """learning rates"""
+    seeds: int = 5
+    """runs of each recipe on each task at each rate, besides those for tuning; at least 2"""
+    workers: int = 1
+    """runs at the same time, each on one thread"""
+    tokens: int | None = None
+    """response tokens that a run samples; each task's own number if not given"""
+    device: str = "cpu"
+    """cpu, cuda, cuda:1, ..."""
+
+    def __call__(self) -> int:
+        """Make the missing runs, draw, and print the ranking and what may be concluded."""
+        from rlnotes.lm.arena import ARENA_TASKS, EVERY, arena, try_out
+        from rlnotes.notebook.arena import report
+
+        if self.seeds < 2:
+            raise ValueError(f"seeds is {self.seeds}; an interval needs at least 2 runs")
+        tasks = self.tasks or tuple(ARENA_TASKS)
+        study = arena(self.recipes or EVERY, tasks, self.rates, tokens=self.tokens, device=self.device)
+        try_out(study)
+        if status := make_table(study, self.out / "table.csv", self.seeds, self.workers):
+            return status
+        for line in report(self.out):
+            print(line)
         return 0
 
 
@@ -129,8 +221,23 @@ class Doctor:
         return doctor()
 
 
+def make_table(comparison: "Comparison", table: Path, seeds: int, workers: int) -> int:
+    """Make the missing runs with a progress bar; say what there is, also after an interrupt."""
+    from rlnotes.lm.compare import follow as follow_runs
+
+    try:
+        follow_runs(comparison, table, seeds, workers)
+    except KeyboardInterrupt:
+        print(f"stopped; the runs that had ended are in {table}: the same command goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
 def follow(trainer: "Trainer", out: Path, checkpoint_every: int) -> int:
-    """Run to the end with a progress bar; say where the run is, also after an interrupt."""
+    """Run to the end with a progress bar; say where the run is, also after an interrupt.
+
+    Several processes stop after the same step, whichever was interrupted first; rank 0 speaks.
+    """
     from rlnotes.lm.interrupts import HeldInterrupts
     from rlnotes.lm.progress import progress
     from rlnotes.lm.record import recorded
@@ -139,13 +246,16 @@ def follow(trainer: "Trainer", out: Path, checkpoint_every: int) -> int:
     try:
         with interrupts:  # the progress bar, too, must not be cut in two
             for _ in progress(recorded(trainer, out, checkpoint_every), trainer.config.steps):
-                if interrupts.pending:
+                if trainer.share.any(interrupts.pending):
+                    interrupts.pending = True  # somebody's
                     break
         interrupts.deliver()
     except KeyboardInterrupt:
-        print(f"stopped after step {trainer.step}; go on with: rlnotes resume --out {out}", file=sys.stderr)
+        if trainer.share.rank == 0:
+            print(f"stopped after step {trainer.step}; go on with: rlnotes resume --out {out}", file=sys.stderr)
         return 130
-    print(f"step {trainer.step}: held-out accuracy {trainer.evaluate():.3f}; run kept in {out}")
+    if trainer.share.rank == 0:
+        print(f"step {trainer.step}: held-out accuracy {trainer.evaluate():.3f}; run kept in {out}")
     return 0
 
 
@@ -154,6 +264,8 @@ COMMANDS = (
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Sample, tyro.conf.subcommand("sample")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
+    | Annotated[Stability, tyro.conf.subcommand("stability")]
+    | Annotated[Arena, tyro.conf.subcommand("arena")]
     | Annotated[Audit, tyro.conf.subcommand("audit")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )
@@ -163,6 +275,8 @@ def main() -> int:
     """Run one command. Returns the exit status: 0, 1 for a problem that is explained, 130 for an interrupt."""
     command = tyro.cli(tyro.conf.OmitArgPrefixes[COMMANDS], prog="rlnotes", description=__doc__)
     try:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not isinstance(command, Train | Resume):
+            raise ValueError("torchrun starts several processes, which share train and resume; start this one directly")
         return command()
     except (ValueError, FileNotFoundError) as error:
         print(f"rlnotes: {error}", file=sys.stderr)

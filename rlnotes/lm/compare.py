@@ -4,7 +4,7 @@ import csv
 import json
 import platform
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,31 +12,42 @@ from typing import Any
 
 import torch
 
-from rlnotes.lm.config import Metrics, TrainConfig
+from rlnotes.lm.clipped import ClippedTokens
+from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.progress import bar
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import Choices
 
+Row = dict[str, Any]  # a line of a table: metrics, or counts of a clipped token
+
 METRICS = (
     *("reward", "accuracy", "length", "length_wrong", "entropy", "gradient_norm", "no_gradient", "wasted_groups"),
     *("truncated", "mismatch", "rounds", "staleness", "update_shift", "lag", "ess_sequence"),
+    *("bad_updates", "clipped_probability", "clipped_entropy"),
 )
 COLUMNS = ("method", "seed", "step", "tokens", *METRICS)
+TOKEN_COLUMNS = ("sign", "token", "shown", "clipped", "probability")  # of the rows on clipped tokens
 
 
 @dataclass(frozen=True)
 class Method:
-    """An objective, and what of the common settings it changes."""
+    """An objective, and what of the common settings it changes.
+
+    ``labels`` are columns of the table that say the same as the method's name, one thing each: to sort and select by.
+    ``tokens`` is its own number of response tokens, where methods of one comparison are tried on different tasks.
+    """
 
     choices: Choices
     changes: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tokens: int | None = None
 
 
 @dataclass(frozen=True)
 class Comparison:
     """What is compared, and on what terms.
 
-    Every method samples ``tokens`` response tokens, give or take its last step. Runs with the same seed start from
+    Every method samples ``tokens`` response tokens, or as many as it says itself, give or take its last step. Runs with the same seed start from
     the same weights and are asked the same prompts in the same order, as long as they sample equally often.
     """
 
@@ -49,37 +60,62 @@ class Comparison:
     prompts_evaluated: int = 512
     record_every: int = 1
     """steps between rows of the table, so that a long comparison makes a small file"""
+    tuning_seeds: tuple[int, ...] = ()
+    """seeds of runs from which settings are chosen, and of which nothing is reported; the others count from 0"""
 
     def config(self, method: str, seed: int) -> TrainConfig:
         """The settings of one run."""
         return replace(self.base, seed=seed, **self.methods[method].changes)
 
+    def tokens_of(self, method: str) -> int:
+        """Response tokens of one run: the comparison's, unless the method has a number of its own."""
+        own = self.methods[method].tokens
+        return self.tokens if own is None else own
 
-def run(comparison: Comparison, method: str, seed: int) -> list[Metrics]:
-    """One run: a row for its start, with ``step`` 0, and one for each recorded. ``accuracy`` may be missing between."""
+
+def run(comparison: Comparison, method: str, seed: int) -> list[Row]:
+    """One run: a row for its start, with ``step`` 0, and one for each recorded. ``accuracy`` may be missing between.
+
+    A run whose weights or gradient are no finite numbers any more is lost: ``accuracy`` is 0 from there to its end. With
+    ``count_clipped`` rows follow on the tokens clipped most often over the whole run.
+    """
     trainer = Trainer(comparison.config(method, seed), choices=comparison.methods[method].choices)
+    budget = comparison.tokens_of(method)
     for _ in trainer.run(steps=0):  # the warm start, where no weights are shipped
         pass
-    rows: list[Metrics] = [dict(step=0, tokens=0, accuracy=trainer.evaluate(comparison.prompts_evaluated))]
-    for metrics in trainer.run(steps=10**9):
-        over = trainer.tokens >= comparison.tokens
-        if over or trainer.step % comparison.evaluate_every == 0:
-            metrics["accuracy"] = trainer.evaluate(comparison.prompts_evaluated)
-        if over or trainer.step % comparison.record_every == 0:
-            rows.append(metrics)
-        if over:
-            return rows
-    raise AssertionError("a run goes on until its tokens are used up")
+    rows: list[Row] = [dict(step=0, tokens=0, accuracy=trainer.evaluate(comparison.prompts_evaluated))]
+    clipped = ClippedTokens(len(trainer.task.vocabulary))
+    try:
+        for metrics in trainer.run(steps=10**9):
+            if trainer.clipped is not None:
+                clipped += trainer.clipped
+            over = trainer.tokens >= budget
+            if over or trainer.step % comparison.evaluate_every == 0:
+                metrics["accuracy"] = trainer.evaluate(comparison.prompts_evaluated)
+            if over or trainer.step % comparison.record_every == 0:
+                rows.append(metrics)
+            if over:
+                break
+    except ValueError:
+        if trainer.step == 0:  # not even one step: the settings are wrong
+            raise
+        lost = (trainer.tokens, max(trainer.tokens, budget))
+        rows += [dict(step=trainer.step, tokens=tokens, accuracy=0.0) for tokens in lost]
+    end = dict(step=trainer.step, tokens=rows[-1]["tokens"])
+    reported = seed not in comparison.tuning_seeds
+    return rows + [end | row for row in clipped.rows(trainer.task.vocabulary.names) if reported]
 
 
 def missing(table: Path, comparison: Comparison, seeds: int) -> list[tuple[str, int]]:
-    """Runs (method, seed) that ``table`` does not hold to their end."""
+    """Runs (method, seed) that ``table`` does not hold to their end: tuning first, then seeds 0, 1, ..."""
     ended = set()
     if table.exists():
         with table.open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file)
-            ended = {(row["method"], int(row["seed"])) for row in rows if int(row["tokens"]) >= comparison.tokens}
-    return [(method, seed) for seed in range(seeds) for method in comparison.methods if (method, seed) not in ended]
+            for row in csv.DictReader(file):
+                if int(row["tokens"]) >= comparison.tokens_of(row["method"]):
+                    ended.add((row["method"], int(row["seed"])))
+    due = (*comparison.tuning_seeds, *range(seeds))
+    return [(method, seed) for seed in due for method in comparison.methods if (method, seed) not in ended]
 
 
 def compare(comparison: Comparison, table: Path, seeds: int = 5, workers: int = 1) -> Iterator[tuple[str, int]]:
@@ -91,6 +127,28 @@ def compare(comparison: Comparison, table: Path, seeds: int = 5, workers: int = 
     for name, value in (("seeds", seeds), ("workers", workers)):
         if value < 1:
             raise ValueError(f"{name} is {value}; it must be at least 1")
+    if both := sorted({*comparison.tuning_seeds} & {*range(seeds)}):
+        raise ValueError(f"tuning_seeds holds {both}, which are reported, too; choose seeds of {seeds} or more")
+    begin(comparison, table)
+    due = missing(table, comparison, seeds)
+    running: dict[Future[list[Row]], tuple[str, int]] = {}
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        while due or running:
+            # as many as there are workers: after an interrupt a pool still makes what waits in its own queue
+            while due and len(running) < workers:
+                next_one = due.pop(0)
+                running[pool.submit(run, comparison, *next_one)] = next_one
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                made = running.pop(done)
+                append(comparison, table, *made, done.result())
+                yield made
+
+
+def begin(comparison: Comparison, table: Path) -> None:
+    """Write the note beside ``table``, and the table's header if there is none.
+
+    Raises ``ValueError`` if a note is there that describes other settings.
+    """
     described = describe(comparison)
     note = table.with_suffix(".json")
     if note.exists() and compared(json.loads(note.read_text(encoding="utf-8"))) != described["comparison"]:
@@ -98,29 +156,27 @@ def compare(comparison: Comparison, table: Path, seeds: int = 5, workers: int = 
     table.parent.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     if not table.exists():
-        table.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
-    due = missing(table, comparison, seeds)
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        runs = {pool.submit(run, comparison, method, seed): (method, seed) for method, seed in due}
-        try:
-            for done in as_completed(runs):
-                method, seed = runs[done]
-                append(table, method, seed, done.result())
-                yield method, seed
-        finally:
-            pool.shutdown(cancel_futures=True)
+        table.write_text(",".join(columns(comparison)) + "\n", encoding="utf-8")
 
 
-def append(table: Path, method: str, seed: int, rows: list[Metrics]) -> None:
+def columns(comparison: Comparison) -> list[str]:
+    """Those of a new table."""
+    method, *others = COLUMNS
+    labels = dict.fromkeys(label for one in comparison.methods.values() for label in one.labels)
+    return [method, *labels, *others, *(TOKEN_COLUMNS if comparison.base.count_clipped else ())]
+
+
+def append(comparison: Comparison, table: Path, method: str, seed: int, rows: list[Row]) -> None:
     """Write one run at the end of ``table``, in one piece, in the columns that the table has: older ones have fewer."""
     with table.open(encoding="utf-8", newline="") as file:
-        columns = next(csv.reader(file))[2:]
-    lines = [[method, seed, *(_short(row.get(column)) for column in columns)] for row in rows]
+        named = next(csv.reader(file))
+    run_of = dict(method=method, seed=seed) | comparison.methods[method].labels
+    lines = [[_short((run_of | row).get(column)) for column in named] for row in rows]
     with table.open("a", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)
 
 
-def _short(value: float | None) -> str:
+def _short(value: float | str | None) -> str:
     """Five digits are enough for a curve; what was not measured is left empty."""
     return "" if value is None else f"{value:.5g}" if isinstance(value, float) else str(value)
 
@@ -128,11 +184,20 @@ def _short(value: float | None) -> str:
 def describe(comparison: Comparison) -> dict[str, Any]:
     """What somebody needs to know to make the table again."""
     settings = _plain(asdict(comparison.base))
-    methods = {
-        name: dict(choices=_named(m.choices), changes=_plain(m.changes)) for name, m in comparison.methods.items()
-    }
-    made_of = dict(question=comparison.question, base=settings, methods=methods, tokens=comparison.tokens)
-    machine = dict(python=platform.python_version(), torch=torch.__version__, processor=platform.machine())
+    methods: dict[str, dict[str, Any]] = {}
+    for name, method in comparison.methods.items():
+        methods[name] = dict(choices=_named(method.choices), changes=_plain(method.changes))
+        if method.tokens is not None:
+            methods[name]["tokens"] = method.tokens
+    made_of: dict[str, Any] = dict(question=comparison.question, base=settings, methods=methods)
+    made_of["tokens"] = comparison.tokens
+    if comparison.tuning_seeds:
+        made_of["tuning_seeds"] = list(comparison.tuning_seeds)
+    machine: dict[str, Any] = dict(
+        python=platform.python_version(), torch=torch.__version__, processor=platform.machine()
+    )
+    if comparison.base.device.startswith("cuda") and torch.cuda.is_available():
+        machine["card"] = torch.cuda.get_device_name(torch.device(comparison.base.device))
     return dict(comparison=made_of, machine=machine)
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from rlnotes.lm.compare import Comparison, Method
 from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.stability import PROTOCOL, laboratory
 from rlnotes.objectives import (
     DAPO,
     DPPO_KL,
@@ -244,4 +245,58 @@ COMPARISONS["15_sort"] = Comparison(
     },
     tokens=184_000,
     record_every=5,
+)
+
+# Chapter 16: the stability laboratory. Old weights, a sampler of four bits, and no mismatch; then a mixture of experts
+# with and without replay of its routes, and adapters; then rare tokens, with counts of what is clipped.
+_UNSTABLE = ("pg-is", "pg-tis", "clip-higher", "minirl", "minirl-tis", "dppo-kl", "dppo-tv", "dppo-kl at pi_k")
+_MINIMAL = ("mask 0.5", "mask 0.8", "mask 0.5 at pi_k", "mask 0.5, A > 0")
+_SCALED = ("clip-higher C5", "cispo C5", "dppo-kl C5", "dppo-tv C5")
+_RELAXED = ("clip-higher", "relax high", "relax low", "relax both", "pg-is")
+_DIVERGENCES = ("dppo-tv", "dppo-topk-tv", "dppo-kl", "dppo-topk-kl")
+COMPARISONS["16_stale"] = laboratory(
+    (*_UNSTABLE, *_MINIMAL), ("stale",), question="Behind weights that are 64 updates old: which objectives hold?"
+)
+COMPARISONS["16_int4"] = laboratory(
+    (*_UNSTABLE, *_MINIMAL), ("int4",), question="Behind a copy of four bits: which objectives hold?"
+)
+COMPARISONS["16_none"] = laboratory(
+    (*_UNSTABLE[:4], *_UNSTABLE[5:7], *_MINIMAL[:2]), ("none",), question="And if mu is pi, up to the updates?"
+)
+COMPARISONS["16_experts"] = laboratory(
+    _SCALED,
+    ("experts", "experts, routes replayed"),
+    (1e-4, 3e-4),
+    question="Does DPPO do without replayed routes what the others do with them?",
+)
+COMPARISONS["16_adapters"] = laboratory(
+    _SCALED, ("adapters",), (3e-4, 1e-3, 3e-3), question="The same with low-rank adapters and larger learning rates?"
+)
+COMPARISONS["16_needle"] = laboratory(
+    (*_RELAXED, *_DIVERGENCES),
+    ("none",),
+    (3e-4, 1e-3, 3e-3),
+    question="Rare right tokens: which end of the clip is to be let go, and what is clipped?",
+    base=replace(PROTOCOL, task="needle", size=4, prompts=16, count_clipped=True),
+    tokens=15_360,
+    evaluate_every=2,
+    record_every=2,
+)
+COMPARISONS["16_renamed"] = laboratory(
+    (*_RELAXED, *_DIVERGENCES),
+    ("none",),
+    (1e-4, 3e-4, 1e-3),
+    question="Rare and likely tokens in one answer: the same, until the end of a longer run?",
+    base=replace(PROTOCOL, task="renamed", size=6, count_clipped=True),
+    tokens=108_000,
+    evaluate_every=5,
+    record_every=5,
+)
+# The same on a model forty times as large, each seed with a warm start of its own, on one GPU.
+COMPARISONS["16_gpu"] = laboratory(
+    ("pg-is", "clip-higher", "minirl", "dppo-tv"),
+    ("stale",),
+    (3e-5, 1e-4, 3e-4),
+    question="Behind old weights, and on a larger model: which objectives hold?",
+    base=replace(PROTOCOL, preset="medium", device="cuda"),
 )

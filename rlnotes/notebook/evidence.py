@@ -3,9 +3,10 @@
 import csv
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import NamedTuple
+from importlib.resources.abc import Traversable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -22,16 +23,36 @@ class Interval(NamedTuple):
         return f"{self.median:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
 
 
+LABELS = ("objective", "rollout", "recipe", "task", "rate")
+TEXT = ("method", *LABELS, "sign", "token")
+Runs = dict[str, dict[int, dict[str, np.ndarray]]]
+
+
+class Band(NamedTuple):
+    """A curve over tokens sampled: the median over seeds, the lowest and the highest."""
+
+    tokens: np.ndarray
+    median: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
 @dataclass(frozen=True)
 class Evidence:
-    """A stored table of ``rlnotes compare``: for each method and seed, a metric at each step.
+    """A table of ``rlnotes compare``, ``stability`` or ``arena``: for each method and seed, a metric at each step.
 
-    ``rows[method][seed]`` maps a column to an array over steps, NaN where it was not measured.
+    ``rows[method][seed]`` maps a column to an array over steps, NaN where it was not measured. ``tuning`` holds in the
+    same way the runs from which settings were chosen; no other function here looks at them, but :meth:`best`.
+    ``labels[method]`` says what the method is, if the table does. ``clipped[method][seed]`` are lines on the tokens
+    clipped most often.
     """
 
     name: str
-    rows: dict[str, dict[int, dict[str, np.ndarray]]]
+    rows: Runs
     settings: dict
+    tuning: Runs = field(default_factory=dict)
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    clipped: dict[str, dict[int, list[dict[str, Any]]]] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
@@ -47,9 +68,53 @@ class Evidence:
             found.append((columns["tokens"][measured], columns[metric][measured]))
         return found
 
+    def band(self, method: str, metric: str) -> Band:
+        """Median over seeds and the range of the seeds, at each measurement that all of them have."""
+        curves = self.curves(method, metric)
+        whole = min(len(tokens) for tokens, _ in curves)
+        tokens, values = (np.stack([curve[part][:whole] for curve in curves]) for part in (0, 1))
+        return Band(np.median(tokens, 0), np.median(values, 0), values.min(0), values.max(0))
+
     def last(self, method: str, metric: str, points: int = 3) -> np.ndarray:
         """Mean of the last ``points`` measurements of each seed, (seeds,)."""
         return np.array([values[-points:].mean() for _, values in self.curves(method, metric)])
+
+    def mean(self, method: str, metric: str) -> np.ndarray:
+        """Mean of all measurements after the start, of each seed, (seeds,): what is early and lasts is worth most."""
+        return np.array([values[1:].mean() for _, values in self.curves(method, metric)])
+
+    def best(self, methods: Sequence[str], metric: str = "accuracy") -> str:
+        """The one whose tuning runs have the highest :meth:`mean`. What it then reaches, other seeds tell."""
+        apart = replace(self, rows=self.tuning)
+        return max(methods, key=lambda method: apart.mean(method, metric).mean())
+
+    def budget(self, method: str) -> int:
+        """Response tokens that a run samples, give or take its last step."""
+        made_of = self.settings["comparison"]
+        return made_of["methods"][method].get("tokens", made_of["tokens"])
+
+    def where(self, **labels: str) -> list[str]:
+        """The methods with these labels: ``where(objective="pg-is", rollout="int4")``, one for each learning rate."""
+        return [method for method, own in self.labels.items() if labels.items() <= own.items()]
+
+
+def joined(ours: Evidence, theirs: Evidence) -> Evidence:
+    """The runs of both tables as one, of the name and the settings of ``ours``.
+
+    Raises ``ValueError`` if they hold the same method, or were made with other settings, so that they say nothing of
+    each other. Another device is no other setting.
+    """
+    if both := [method for method in theirs.labels if method in ours.labels]:
+        raise ValueError(f"both tables hold {both[0]!r}; give one of the two another name")
+    mine, other = ours.settings["comparison"], theirs.settings["comparison"]
+    first, second = (one["base"] | dict(tuning_seeds=one.get("tuning_seeds"), device=None) for one in (mine, other))
+    for key in first.keys() & second.keys():  # an older note lacks younger settings
+        if first[key] != second[key]:
+            raise ValueError(f"the tables differ in {key}: {first[key]} and {second[key]}; make one of them again")
+    methods = mine["methods"] | {name: own | dict(tokens=theirs.budget(name)) for name, own in other["methods"].items()}
+    settings = ours.settings | dict(comparison=mine | dict(methods=methods))
+    parts = ("rows", "tuning", "labels", "clipped")
+    return replace(ours, settings=settings, **{part: getattr(ours, part) | getattr(theirs, part) for part in parts})
 
 
 def load_evidence(name: str) -> Evidence:
@@ -59,16 +124,29 @@ def load_evidence(name: str) -> Evidence:
     if not table.is_file():
         there = sorted(path.name[:-4] for path in folder.iterdir() if path.name.endswith(".csv"))
         raise FileNotFoundError(f"no stored table {name!r}; there are: {', '.join(there) or 'none'}")
-    settings = json.loads(folder.joinpath(f"{name}.json").read_text(encoding="utf-8"))
+    return read_evidence(name, table, folder.joinpath(f"{name}.json"))
+
+
+def read_evidence(name: str, table: Traversable, note: Traversable) -> Evidence:
+    """The table in the file ``table``, and what stands in the ``note`` beside it."""
+    settings = json.loads(note.read_text(encoding="utf-8"))
     lines = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
-    rows: dict[str, dict[int, dict[str, np.ndarray]]] = {}
-    for method in settings["comparison"]["methods"]:  # in this order, not in that of their ends
-        rows[method] = {}
-        for seed in sorted({int(line["seed"]) for line in lines if line["method"] == method}):
-            own = [line for line in lines if line["method"] == method and int(line["seed"]) == seed]
-            columns = [key for key in own[0] if key not in ("method", "seed")]
-            rows[method][seed] = {key: np.array([float(line[key] or "nan") for line in own]) for key in columns}
-    return Evidence(name, rows, settings)
+    grouped: dict[str, dict[int, list[dict[str, str]]]] = {name: {} for name in settings["comparison"]["methods"]}
+    for line in lines:  # methods in the note's order, not in that of their ends
+        grouped[line["method"]].setdefault(int(line["seed"]), []).append(line)
+    tuning = settings["comparison"].get("tuning_seeds", [])
+    rows, tuned, labels, clipped = {}, {}, {}, {}
+    for method, runs in grouped.items():
+        for seed in sorted(runs):
+            steps = [line for line in runs[seed] if not line.get("token")]
+            (tuned if seed in tuning else rows).setdefault(method, {})[seed] = {
+                key: np.array([float(line[key] or "nan") for line in steps])
+                for key in steps[0]
+                if key not in (*TEXT, "seed")
+            }
+            labels[method] = {key: steps[0][key] for key in LABELS if key in steps[0]}
+            clipped.setdefault(method, {})[seed] = [line for line in runs[seed] if line.get("token")]
+    return Evidence(name, rows, settings, tuned, labels, clipped)
 
 
 def median_interval(values: Sequence[float] | np.ndarray) -> Interval:

@@ -15,6 +15,9 @@ STYLES: tuple[dict[str, Any], ...] = (
     dict(color="#D55E00", linestyle="--", marker="s"),
     dict(color="#009E73", linestyle="-.", marker="^"),
     dict(color="#CC79A7", linestyle=":", marker="D"),
+    dict(color="#000000", linestyle=(0, (7, 2)), marker="v"),
+    dict(color="#E69F00", linestyle=(0, (1, 3)), marker="P"),
+    dict(color="#56B4E9", linestyle=(0, (5, 1, 1, 1, 1, 1)), marker="X"),
 )
 
 
