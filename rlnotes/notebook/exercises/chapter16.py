@@ -1,0 +1,217 @@
+"""Exercises of chapter 16, the stability laboratory."""
+
+import itertools
+import math
+
+import numpy as np
+
+from rlnotes.notebook.exercise import Exercise
+
+LOW, HIGH, CAP = 0.2, 0.28, 3.0
+
+
+def _weight(
+    logp: np.ndarray, logp_mu: np.ndarray, logp_k: np.ndarray, advantages: np.ndarray, cap: float = CAP
+) -> np.ndarray:
+    """Token by token, in the words of 004 appendix D.1."""
+    found = []
+    for now, sampler, recomputed, advantage in zip(logp, logp_mu, logp_k, advantages, strict=True):
+        since = math.exp(now) / math.exp(recomputed)
+        dropped = (advantage > 0 and since > 1 + HIGH) or (advantage < 0 and since < 1 - LOW)
+        found.append(0.0 if dropped else min(math.exp(now) / math.exp(sampler), cap))
+    return np.array(found)
+
+
+def _keeps(logp: np.ndarray, logp_mu: np.ndarray, advantages: np.ndarray, delta: float) -> np.ndarray:
+    pairs = zip(logp, logp_mu, advantages, strict=True)
+    return np.array([not (advantage < 0 and math.exp(mu) - math.exp(pi) >= delta) for pi, mu, advantage in pairs])
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    grown = np.exp(logits - logits.max())
+    return grown / grown.sum()
+
+
+def _pull(logits: np.ndarray, nu: np.ndarray, delta: float) -> np.ndarray:
+    """By finite differences of what Theorem 16.5 says is descended."""
+
+    def penalty(x: np.ndarray) -> float:
+        return float(np.maximum(np.abs(_softmax(x) - nu) - delta, 0).sum()) / 2
+
+    h = 1e-6
+    return np.array([(penalty(logits - h * unit) - penalty(logits + h * unit)) / (2 * h) for unit in np.eye(len(nu))])
+
+
+def _pushed(logits: np.ndarray, nu: np.ndarray, delta: float, factor: float = 0.5) -> np.ndarray:
+    """A gradient on the far tokens that leaves out that the others share the logits."""
+    pi = _softmax(logits)
+    return -factor * pi * np.sign(pi - nu) * (np.abs(pi - nu) > delta)
+
+
+def _rollouts(goal: float, start: float, delta: float, lag: int, recomputed: bool) -> int:
+    """Rollout by rollout."""
+    p = [start]
+    while p[-1] < goal:
+        mu = p[max(len(p) - 1 - lag, 0)]
+        p.append((p[-1] if recomputed else mu) + delta)
+    return len(p) - 1
+
+
+def _verdict(ours: np.ndarray, theirs: np.ndarray) -> int:
+    """From all resamples of the five differences: does the middle 95 % of their medians lie on one side of 0?"""
+    gaps = (ours - theirs).tolist()
+    medians = [sorted(drawn)[len(gaps) // 2] for drawn in itertools.product(gaps, repeat=len(gaps))]
+    low, high = np.quantile(medians, (0.025, 0.975), method="inverted_cdf")
+    return int(low > 0) - int(high < 0)
+
+
+def _by_median(ours: np.ndarray, theirs: np.ndarray) -> int:
+    return int(np.sign(np.median(ours) - np.median(theirs)))
+
+
+def _by_ranges(ours: np.ndarray, theirs: np.ndarray) -> int:
+    return int(ours.min() > theirs.max()) - int(ours.max() < theirs.min())
+
+
+_TOKENS = tuple(
+    (*(np.log(np.array(policy)) for policy in policies), np.array(advantages))
+    for policies, advantages in (
+        (([0.4, 0.1, 0.6, 0.01], [0.1, 0.3, 0.5, 0.2], [0.38, 0.2, 0.3, 0.012]), [1.0, -1.0, 1.0, -1.0]),
+        (([0.5, 0.5, 0.2, 0.9], [0.1, 0.45, 0.9, 0.9], [0.2, 0.7, 0.19, 0.88]), [-0.5, 2.0, 1.0, 0.0]),
+    )
+)
+_MASKED = tuple(
+    (np.log(np.array(now)), np.log(np.array(old)), np.array(advantages), delta)
+    for now, old, advantages, delta in (
+        ([0.30, 0.30, 0.90, 0.05], [0.90, 0.90, 0.20, 0.50], [-1.0, 1.0, -1.0, -1.0], 0.5),
+        ([0.02, 0.10, 0.95, 0.40], [0.95, 0.70, 0.05, 0.99], [-0.5, -1.0, 1.0, -2.0], 0.8),
+    )
+)
+_PULLS = (
+    (np.array([1.0, 0.0, -1.0]), np.array([0.2, 0.3, 0.5]), 0.15),
+    (np.array([2.0, 0.0, 0.5, -1.0]), np.array([0.25, 0.25, 0.25, 0.25]), 0.05),
+    (np.array([0.0, 0.0]), np.array([0.45, 0.55]), 0.15),
+)
+_LAGS = tuple(itertools.product((0.9,), (0.02,), (0.15, 0.05), (0, 3, 8), (True, False)))
+_RUNS = tuple(
+    (np.array(ours), np.array(theirs))
+    for ours, theirs in (
+        ([0.50, 0.61, 0.72, 0.55, 0.80], [0.45, 0.58, 0.70, 0.50, 0.71]),  # ranges overlap, all agree
+        ([0.80, 0.75, 0.78, 0.40, 0.79], [0.60, 0.61, 0.58, 0.62, 0.63]),  # one seed of five does not
+        ([0.10, 0.20, 0.15, 0.12, 0.18], [0.40, 0.30, 0.35, 0.38, 0.31]),
+        ([0.90, 0.10, 0.12, 0.11, 0.13], [0.20, 0.15, 0.14, 0.10, 0.16]),  # one seed carries the mean
+    )
+)
+
+EXERCISES: dict[str, Exercise] = {
+    "16.0": Exercise(
+        cases=((),),
+        oracle=lambda: 2,
+        misconceptions={
+            "TV at μ: |π - μ| is 0.149, just inside of 0.15; it keeps the token": lambda: 3,
+            "look at KL at μ as well: its limit is 0.05": lambda: 1,
+            "those anchored at π_k see no move at all, for π is π_k: they keep it": lambda: 6,
+            "the clip at μ and a mask at μ have no way to know that nothing has been learned": lambda: 0,
+        },
+        hints=(
+            "Put π on π_k, and read the sentence: which weights are 'dropped'?",
+            "Only those anchored at μ can be; there are four of them.",
+        ),
+    ),
+    "16.1": Exercise(
+        cases=_TOKENS,
+        oracle=_weight,
+        misconceptions={
+            "this is MiniRL: the weight has to be cut off at 3": lambda *given: _weight(*given, cap=math.inf),
+            "the mask looks at pi / pi_k; this one looks at pi / mu": lambda logp, mu, k, a: _weight(logp, mu, mu, a),
+            "the weight is pi / mu; this one is pi / pi_k": lambda logp, mu, k, a: _weight(logp, k, k, a),
+            "this is the mask M alone; times min(r, 3)": lambda *given: (_weight(*given) > 0) * 1.0,
+            "this is PG-TIS: the mask is missing": lambda logp, mu, k, a: np.minimum(np.exp(logp - mu), CAP),
+        },
+        hints=(
+            "Two ratios: since = np.exp(logp - logp_k) decides, r = np.exp(logp - logp_mu) weighs.",
+            "dropped = ((A > 0) & (since > 1.28)) | ((A < 0) & (since < 0.8)); then where(dropped, 0, minimum(r, 3))",
+        ),
+    ),
+    "16.2": Exercise(
+        cases=_MASKED,
+        oracle=_keeps,
+        misconceptions={
+            "these are the dropped ones": lambda *given: ~_keeps(*given),
+            "good tokens are never dropped by this mask": lambda logp, mu, a, delta: np.exp(mu) - np.exp(logp) < delta,
+            "a bad token that grows is on its way up, not away: only a fall of delta is dropped": (
+                lambda logp, mu, a, delta: ~((a < 0) & (np.abs(np.exp(mu) - np.exp(logp)) >= delta))
+            ),
+            "the limit is on the difference of probabilities, not on the ratio": (
+                lambda logp, mu, a, delta: ~((a < 0) & (np.exp(logp - mu) <= 1 - delta))
+            ),
+        },
+        hints=(
+            "fall = np.exp(logp_mu) - np.exp(logp); which signs of the advantage, and which falls, are dropped?",
+            "~((advantages < 0) & (fall >= delta))",
+        ),
+    ),
+    "16.3": Exercise(
+        cases=_PULLS,
+        oracle=_pull,
+        misconceptions={
+            "a half is missing: the coin shows each side half of the time": lambda *given: 2 * _pull(*given),
+            "the sign is wrong: it pulls towards nu": lambda *given: -_pull(*given),
+            "the logits are shared: grad pi(a) with respect to them is pi(a) (e_a - pi), not pi(a) e_a": _pushed,
+            "only the far tokens count, those with |pi - nu| > delta": lambda x, nu, delta: _pull(x, nu, 0.0),
+        },
+        hints=(
+            "far = np.abs(pi - nu) > delta, s = np.sign(pi - nu) * far: grad P is the sum of s grad pi.",
+            "sum over a of s(a) grad pi(a) = pi * (s - pi @ s), entry by entry.",
+            "-0.5 * pi * (s - pi @ s)",
+        ),
+        tolerance=1e-5,
+    ),
+    "16.4": Exercise(
+        cases=_LAGS,
+        oracle=_rollouts,
+        misconceptions={
+            "with the anchor at mu the token waits until mu has seen it move": lambda g, s, d, lag, k: _rollouts(
+                g, s, d, lag, True
+            ),
+            "with the anchor at pi_k the lag does not matter": lambda g, s, d, lag, k: _rollouts(g, s, d, lag, False),
+            "the first step needs no waiting: (steps - 1) (lag + 1) + 1": lambda g, s, d, lag, k: (
+                _rollouts(g, s, d, 0, True) * (1 if k else lag + 1)
+            ),
+        },
+        hints=(
+            "How many steps of delta are there from start to goal? Round up.",
+            "At mu, the second step is possible once mu is the policy after the first: lag rollouts later.",
+            "steps = math.ceil((goal - start) / delta); steps if recomputed else (steps - 1) * (lag + 1) + 1",
+        ),
+    ),
+    "16.5": Exercise(
+        cases=_RUNS,
+        oracle=_verdict,
+        misconceptions={
+            "the medians differ, but what do the seeds say one by one?": _by_median,
+            "runs of one seed share prompts: compare seed by seed, not range with range": _by_ranges,
+            "1 is for ours ahead": lambda ours, theirs: -_verdict(ours, theirs),
+            "by the mean one bad seed is outweighed; the interval of the median still holds 0": (
+                lambda ours, theirs: int(np.sign((ours - theirs).mean()))
+            ),
+        },
+        hints=(
+            "gaps = ours - theirs, one for each seed. With five, the interval of the median is their range.",
+            "1 if gaps.min() > 0, -1 if gaps.max() < 0, else 0",
+        ),
+    ),
+    "16.6": Exercise(
+        cases=((),),
+        oracle=lambda: "abef",
+        misconceptions={
+            "(c): pi is not mu before the update, and the clip at mu drops tokens for that": lambda: "abcef",
+            "(d): that is a promise on the distance to pi_k; mu is up to four rollouts farther": lambda: "abdef",
+            "(g): it pulls towards its anchor, Theorem 16.5": lambda: "abefg",
+            "(b) is true: then pi is pi_k, and MiniRL's ratio is 1": lambda: "aef",
+            "(f) is true: a fall of 0.5 leaves at most half": lambda: "abe",
+            "(e) is true: nothing is cut off": lambda: "abf",
+        },
+        hints=("Four are true.", "For (f): mu - pi >= 0.5 means pi / mu <= 1 - 0.5 / mu."),
+    ),
+}
