@@ -186,6 +186,8 @@ class Arena:
 
         if self.seeds < 2:
             raise ValueError(f"seeds is {self.seeds}; an interval needs at least 2 runs")
+        if len(self.recipes) == 1:
+            raise ValueError(f"recipes is {self.recipes}; name a second one to compare it with, or none for all")
         tasks = self.tasks or tuple(ARENA_TASKS)
         study = arena(self.recipes or EVERY, tasks, self.rates, tokens=self.tokens, device=self.device)
         try_out(study)

@@ -47,8 +47,9 @@ class Method:
 class Comparison:
     """What is compared, and on what terms.
 
-    Every method samples ``tokens`` response tokens, or as many as it says itself, give or take its last step. Runs with the same seed start from
-    the same weights and are asked the same prompts in the same order, as long as they sample equally often.
+    Every method samples ``tokens`` response tokens, or its own number, give or take its last step. Runs with the same
+    seed start from the same weights and are asked the same prompts in the same order, as long as they sample equally
+    often.
     """
 
     question: str
@@ -76,8 +77,8 @@ class Comparison:
 def run(comparison: Comparison, method: str, seed: int) -> list[Row]:
     """One run: a row for its start, with ``step`` 0, and one for each recorded. ``accuracy`` may be missing between.
 
-    A run whose weights or gradient are no finite numbers any more is lost: ``accuracy`` is 0 from there to its end. With
-    ``count_clipped`` rows follow on the tokens clipped most often over the whole run.
+    A run whose weights or gradient are no finite numbers any more is lost: ``accuracy`` is 0 from there to its end.
+    With ``count_clipped`` rows follow on the tokens clipped most often over the whole run.
     """
     trainer = Trainer(comparison.config(method, seed), choices=comparison.methods[method].choices)
     budget = comparison.tokens_of(method)
@@ -170,7 +171,7 @@ def append(comparison: Comparison, table: Path, method: str, seed: int, rows: li
     """Write one run at the end of ``table``, in one piece, in the columns that the table has: older ones have fewer."""
     with table.open(encoding="utf-8", newline="") as file:
         named = next(csv.reader(file))
-    run_of = dict(method=method, seed=seed) | comparison.methods[method].labels
+    run_of = dict(method=method, seed=seed, **comparison.methods[method].labels)
     lines = [[_short((run_of | row).get(column)) for column in named] for row in rows]
     with table.open("a", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)

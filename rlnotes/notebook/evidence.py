@@ -81,7 +81,7 @@ class Evidence:
 
     def mean(self, method: str, metric: str) -> np.ndarray:
         """Mean of all measurements after the start, of each seed, (seeds,): what is early and lasts is worth most."""
-        return np.array([values[1:].mean() for _, values in self.curves(method, metric)])
+        return np.array([values[tokens > 0].mean() for tokens, values in self.curves(method, metric)])
 
     def best(self, methods: Sequence[str], metric: str = "accuracy") -> str:
         """The one whose tuning runs have the highest :meth:`mean`. What it then reaches, other seeds tell."""

@@ -1,10 +1,11 @@
 """What the tables of the stability laboratory say: curves, verdicts with paired intervals, and the tokens clipped."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -48,6 +49,136 @@ def draw_band(axis: Axes, band: Band, label: str, style: Mapping[str, Any]) -> N
     """A median over thousands of tokens, and a shade from the lowest to the highest."""
     axis.plot(band.tokens / 1000, band.median, label=label, markersize=3, linewidth=1.2, **style)
     axis.fill_between(band.tokens / 1000, band.low, band.high, color=style["color"], alpha=0.12, linewidth=0)
+
+
+def runs(
+    table: Evidence, objective: str, rollout: str, rate: str = "", what: str = "mean", metric: str = "accuracy"
+) -> np.ndarray:
+    """One number for each reported seed, (seeds,), at the learning rate ``rate``, or at the one that was tuned: of the
+    measurements after the start the "mean", the mean of the "last" three, or that of the "early" third.
+    """
+    method = f"{objective}, {rollout} {rate}" if rate else table.best(table.where(objective=objective, rollout=rollout))
+    return early(table, method, metric) if what == "early" else getattr(table, what)(method, metric)
+
+
+def lead(table: Evidence, rollout: str, ours: str, theirs: str, **how: str) -> Interval:
+    """Of one objective over another, seed by seed; ``how`` as in :func:`runs`."""
+    return paired_interval(*(runs(table, one, rollout, **how) for one in (ours, theirs)))
+
+
+def early(table: Evidence, method: str, metric: str) -> np.ndarray:
+    """Mean of the first third of the measurements after the start, at least of one, (seeds,)."""
+    later = (values[tokens > 0] for tokens, values in table.curves(method, metric))
+    return np.array([values[: max(1, len(values) // 3)].mean() for values in later])
+
+
+def rise(table: Evidence, objective: str, rollout: str, rate: str, metric: str = "accuracy") -> np.ndarray:
+    """The last three measurements in the mean, less the first that there is, (seeds,)."""
+    method = f"{objective}, {rollout} {rate}"
+    return table.last(method, metric) - np.array([values[0] for _, values in table.curves(method, metric)])
+
+
+def jumps(table: Evidence, method: str, metric: str) -> np.ndarray:
+    """Mean size of the steps from one measurement to the next, after the start, (seeds,)."""
+    return np.array([np.abs(np.diff(values[tokens > 0])).mean() for tokens, values in table.curves(method, metric)])
+
+
+def ends(table: Evidence, rollout: str) -> Iterator[str]:
+    """Accuracy at the end, mean of the last three measurements: median and range over seeds at each learning rate."""
+    methods = table.where(rollout=rollout)
+    rates, objectives = (dict.fromkeys(table.labels[one][key] for one in methods) for key in ("rate", "objective"))
+    starts = [values[0] for one in methods for _, values in table.curves(one, "accuracy")]
+    yield f"{rollout}: starts at {min(starts):.2f} to {max(starts):.2f}"
+    yield f"{'at the end, rate':20s}" + "".join(f"{rate:^21s}" for rate in rates) + "tuned"
+    for name in objectives:
+        found = [runs(table, name, rollout, rate, "last") for rate in rates]
+        cells = "".join(f"{np.median(x):.2f} [{x.min():.2f}, {x.max():.2f}]".ljust(21) for x in found)
+        tuned = table.best(table.where(objective=name, rollout=rollout))
+        yield f"{name:20s}{cells}{table.labels[tuned]['rate']}"
+
+
+REPRODUCED, REVERSED, UNSEEN = "reproduced here", "not reproduced here", "not visible at this scale"
+HAIR = 1e-4
+"""what is nearer to 0 may be the rounding of the tables, to five digits"""
+ONE_SIDE = 1 / 32
+"""how often five differences of which each may have either sign are all above 0"""
+
+
+class Finding(NamedTuple):
+    """What is found of a claim in one case: a word, the differences behind it, and how it would be by chance."""
+
+    word: str
+    leads: Mapping[str, Interval]
+    chance: tuple[float, float]
+    """of the first two words, if all differences are 0, independent, and of five seeds"""
+
+
+class Findings:
+    """The findings of a chapter, each told when it is judged. A claim that is judged again is replaced."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], Finding] = {}
+
+    def judge(self, claim: str, case: str, leads: Mapping[str, Interval]) -> None:
+        """A claim that all ``leads`` are above 0: reproduced if each interval lies above, not if one lies below."""
+        word = REPRODUCED if min(one.low for one in leads.values()) > HAIR else UNSEEN
+        word = REVERSED if min(one.high for one in leads.values()) < -HAIR else word
+        self._tell(claim, case, Finding(word, leads, (ONE_SIDE ** len(leads), 1 - (1 - ONE_SIDE) ** len(leads))))
+
+    def alike(self, claim: str, case: str, leads: Mapping[str, Interval]) -> None:
+        """A claim that ``leads`` are 0. It can be refuted, by an interval that misses 0, and never be shown."""
+        missed = any(one.low > HAIR or one.high < -HAIR for one in leads.values())
+        found = Finding(REVERSED if missed else UNSEEN, leads, (0.0, 1 - (1 - 2 * ONE_SIDE) ** len(leads)))
+        self._tell(claim, case, found)
+
+    def _tell(self, claim: str, case: str, finding: Finding) -> None:
+        self.found[claim, case] = finding
+        print(f"{claim}, {case}: {finding.word}")
+        for name, one in finding.leads.items():
+            print(f"   {name:36s} {one}")
+
+    def summary(self) -> Iterator[str]:
+        """How many findings have which word, how many differences one sign, and how many would by chance."""
+        words = [finding.word for finding in self.found.values()]
+        leads = [one for finding in self.found.values() for one in finding.leads.values()]
+        yield f"{len(words)} findings: " + ", ".join(f"{words.count(w)} {w}" for w in (REPRODUCED, REVERSED, UNSEEN))
+        above, below = sum(one.low > HAIR for one in leads), sum(one.high < -HAIR for one in leads)
+        yield f"{len(leads)} differences: {above} above 0 on all seeds, {below} below 0 on all seeds"
+        shown, opposed = np.sum([finding.chance for finding in self.found.values()], axis=0)
+        yield f"if all were 0 and independent: {2 * ONE_SIDE * len(leads):.1f} differences with one sign,"
+        yield f"   {shown:.1f} findings {REPRODUCED}, {opposed:.1f} {REVERSED}"
+
+
+MARKS = {REPRODUCED: STYLES[0], REVERSED: STYLES[1], UNSEEN: dict(color="#777777", marker="|")}
+
+
+def forest(findings: Findings, columns: Sequence[Sequence[str]]) -> Figure:
+    """Median and range of each difference, in the colour of its finding's word: a panel for each of ``columns``, in it
+    its claims with all their cases. Raises ``ValueError`` for a claim that was not judged.
+    """
+    known = dict.fromkeys(claim for claim, _ in findings.found)
+    if missing := [claim for claims in columns for claim in claims if claim not in known]:
+        raise ValueError(f"no finding on {missing[0]!r}; there are: {', '.join(known)}")
+    figure, axes = new_figure(len(columns), len(columns), width=4.8, height=6.4)
+    for axis, claims in zip(axes, columns, strict=True):
+        labels = []
+        for claim in claims:
+            labels.append(claim)
+            for (own, case), (word, leads, _) in findings.found.items():
+                if own == claim:
+                    for i, one in enumerate(leads.values()):
+                        y = len(labels) + (i - (len(leads) - 1) / 2) * 0.8 / len(leads)
+                        axis.plot([one.low, one.high], [y, y], color=MARKS[word]["color"], linewidth=1)
+                        axis.plot(one.median, y, color=MARKS[word]["color"], marker=MARKS[word]["marker"], markersize=4)
+                    labels.append(case)
+        axis.axvline(0, color="black", linewidth=0.8)
+        axis.set_yticks(range(len(labels)), labels, fontsize=8)
+        for tick, label in zip(axis.get_yticklabels(), labels, strict=True):
+            tick.set_fontweight("bold" if label in claims else "normal")
+        axis.set(ylim=(len(labels), -1), xlabel="difference in accuracy")
+    keys = [axes[0].plot([], [], color=m["color"], marker=m["marker"], label=word)[0] for word, m in MARKS.items()]
+    figure.legend(handles=keys, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    return figure
 
 
 @dataclass(frozen=True)
@@ -130,6 +261,16 @@ def clipped_tokens(evidence: Evidence, methods: Sequence[str], sign: str, most: 
         | {mean: own[mean] / own["clipped"] for mean in means}
         for token, own in often
     ]
+
+
+def clipped_kinds(lines: Iterable[Mapping[str, Any]], kind_of: Callable[[str], str]) -> dict[str, tuple[float, float]]:
+    """Of :func:`clipped_tokens` by kind: the share of all clips, and the mean probability of the clipped."""
+    sums: dict[str, np.ndarray] = {}
+    for line in lines:
+        clips = line["clipped"] * np.array([1.0, line["probability"]])
+        sums[kind_of(line["token"])] = sums.get(kind_of(line["token"]), np.zeros(2)) + clips
+    total = sum(clips for clips, _ in sums.values())
+    return {kind: (clips / total, weighted / clips) for kind, (clips, weighted) in sums.items()}
 
 
 def report(folder: Path) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from rlnotes.lm.compare import COLUMNS, Comparison, Method, compare, compared, describe, missing, run
 from rlnotes.lm.config import TrainConfig
-from rlnotes.objectives import DR_GRPO, GRPO
+from rlnotes.objectives import DR_GRPO, GRPO, Choices
 
 TINY = Comparison(
     question="is one faster?",
@@ -49,6 +49,25 @@ def test_settings_that_are_tuples_are_the_same_when_read_again(tmp_path: Path):
     aged = replace(TINY, methods={"old": Method(GRPO, dict(lags=(1,)))})
     list(compare(aged, tmp_path / "a.csv"))
     assert list(compare(aged, tmp_path / "a.csv")) == []
+
+
+@pytest.mark.parametrize("whole_steps", [0, 2])
+def test_a_run_that_is_lost_has_accuracy_0_to_its_end_but_wrong_settings_are_told(whole_steps: int):
+    calls = []
+
+    def breaking(ratio, advantages):
+        calls.append(1)
+        return ratio * advantages * (1.0 if len(calls) <= whole_steps else float("nan"))
+
+    study = replace(TINY, methods={"breaking": Method(Choices(gate=breaking))}, tokens=300)
+    if whole_steps == 0:
+        with pytest.raises(ValueError, match="the gradient norm is nan"):
+            run(study, "breaking", seed=0)
+        return
+    *before, broken, end = run(study, "breaking", seed=0)
+    assert [row["step"] for row in before] == [0, 1, 2] and all("reward" in row for row in before[1:])
+    assert broken == dict(step=2, tokens=before[-1]["tokens"], accuracy=0.0)
+    assert end == broken | dict(tokens=300)
 
 
 def test_a_table_is_gone_on_with(tmp_path: Path):

@@ -22,9 +22,9 @@ def test_every_comparison_has_its_table(name: str):
     seeds = {tuple(runs) for runs in evidence.rows.values()}
     assert len(seeds) == 1
     assert len(seeds.pop()) >= 5
-    for runs in evidence.rows.values():
+    for method, runs in evidence.rows.items():
         for columns in runs.values():
-            assert columns["tokens"][-1] >= comparison.tokens > columns["tokens"][-2]
+            assert columns["tokens"][-1] >= comparison.tokens_of(method) > columns["tokens"][-2]
             assert not np.isnan(columns["accuracy"][[0, -1]]).any()
 
 
