@@ -4,6 +4,7 @@ from benchmarks import (
     cartpole_against_sb3,
     data_parallel,
     explorer_moves,
+    gpu_step,
     learn_reverse,
     reasoning_gym_tasks,
     step_against_trl,
@@ -39,6 +40,7 @@ def tables() -> str:
         (explorer_moves.NAME, explorer_rows),
         (cartpole_against_sb3.NAME, cartpole_rows),
         (data_parallel.NAME, parallel_rows),
+        (gpu_step.NAME, gpu_rows),
     )
     for name, rows in benchmarks:
         result = read_result(name)
@@ -172,6 +174,34 @@ def parallel_rows(result: Json) -> list[str]:
         what = f"{n} x {numbers['device']}, `{numbers['preset']}`, {numbers['responses']} responses"
         goal = f"at most {aim:.0e} apart: {result['goal']['times_rounding']} times rounding"
         rows.append(row(what, goal if n != "1" else "", measured, None if n == "1" else apart <= aim))
+    return rows
+
+
+def gpu_rows(result: Json) -> list[str]:
+    """One line per seed that learns, then three per preset: a rollout, an update, a step."""
+    goal, numbers, rows = result["goal"], result["numbers"], []
+    limit, times = goal["seconds_to_target"], goal["times_the_floor_large"]
+    learning = numbers["learning"]
+    for graph, eager in zip(learning["graph"], learning["eager"], strict=True):
+        measured = (
+            f"{graph['seconds']:.3f} s in {graph['steps']} steps, and {graph['recording_seconds']:.2f} s to record; "
+            f"without a graph {eager['seconds']:.2f} s in {eager['steps']} steps"
+        )
+        what = f"{numbers['card']}: `reverse` to 95 %, seed {graph['seed']}"
+        rows.append(row(what, f"at most {limit} s", measured, graph["seconds"] <= limit))
+    for preset, found in numbers["presets"].items():
+        large = preset.startswith("large")
+        for part in ("rollout", "update"):
+            one = found[part]
+            measured = (
+                f"{one['graph_ms']:.2f} ms, {one['graph_tokens_per_second'] / 1e6:.2f} M tokens/s, "
+                f"{one['times_floor']:.1f} times the floor; without a graph {one['eager_ms']:.2f} ms"
+            )
+            aim = f"at most {times:g} times the floor" if large else ""
+            rows.append(row(f"{preset}: {part}", aim, measured, one["times_floor"] <= times if large else None))
+        step = f"{found['step_graph_ms']:.2f} ms; without a graph {found['step_eager_ms']:.2f} ms"
+        lengths = f"{found['responses']} responses of {found['response_length']} tokens"
+        rows.append(row(f"{preset}: step, {lengths}", "", step))
     return rows
 
 

@@ -6,16 +6,30 @@ from array_api_compat import array_namespace
 
 Array = Any  # a NumPy array or a torch tensor
 
+_ERROR = 2  # torch's number for the mode "error"
 TOLERANCE = 1e-3  # above 0, for log-probabilities: what float32 rounding may leave
 
 
 def require(name: str, values: Array, ok: Array, advice: str, error: type[ValueError] = ValueError) -> None:
     """Raise ``error`` with ``advice`` for the first of ``values`` where ``ok``, of the same shape, is False."""
     xp = array_namespace(values)
-    if bool(xp.all(ok)):
+    if not readable(ok) or bool(xp.all(ok)):
         return
     where = [int(axis[0]) for axis in xp.nonzero(~ok)] if ok.ndim else []
     raise error(f"{name}{where or ''} is {values[tuple(where)].item():.6g}; {advice}")
+
+
+def readable(array: Array) -> bool:
+    """False where no value of ``array`` may be asked for: on a GPU while a CUDA graph is captured, when there are no
+    values yet, or while waiting for the GPU is forbidden (``torch.cuda.set_sync_debug_mode("error")``).
+
+    Checks of values are then left out; whoever captures has to find out by other means what they would find.
+    """
+    if not getattr(array, "is_cuda", False):
+        return True
+    from torch import cuda  # only here: estimators take NumPy arrays without torch
+
+    return not cuda.is_current_stream_capturing() and cuda.get_sync_debug_mode() < _ERROR
 
 
 def same_shape(**arrays: Array) -> None:

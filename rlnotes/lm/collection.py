@@ -1,5 +1,6 @@
 """The first half of an RL step: sample, score, compare. What comes out does not change during the updates on it."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,15 +25,18 @@ class Sampled:
 
     def metrics(self, eos: int) -> Metrics:
         """What is reported of it, groups that are not trained on included."""
+        return reported(self.rounds, {name: value.item() for name, value in self.means(eos).items()})
+
+    def means(self, eos: int) -> dict[str, Tensor]:
+        """The means () of it, on the device; ``length_wrong`` is NaN where no response has reward 0."""
         lengths, wrong = self.rollout.mask.sum(-1).float(), self.rewards == 0
-        metrics: Metrics = dict(
-            reward=self.rewards.mean().item(),
-            wasted_groups=(~self.informative).float().mean().item(),
-            length=lengths.mean().item(),
-            truncated=self.rollout.truncated(eos).float().mean().item(),
-            rounds=self.rounds,
+        return dict(
+            reward=self.rewards.mean(),
+            wasted_groups=(~self.informative).float().mean(),
+            length=lengths.mean(),
+            truncated=self.rollout.truncated(eos).float().mean(),
+            length_wrong=(lengths * wrong).sum() / wrong.sum(),
         )
-        return metrics | (dict(length_wrong=lengths[wrong].mean().item()) if bool(wrong.any()) else {})
 
     @property
     def informative(self) -> Tensor:
@@ -52,6 +56,26 @@ class Collection:
     advantages: Tensor
     proximal: Tensor | None = None
     reference: Tensor | None = None
+
+    def groups(self, prompt_rows: Tensor) -> "Collection":
+        """The part that belongs to some prompts, ``prompt_rows`` (b,): whole groups, in that order."""
+
+        def own(values: Tensor) -> Tensor:
+            return values.unflatten(0, (-1, self.rollout.group_size))[prompt_rows].flatten(0, 1)
+
+        return Collection(
+            self.rollout.groups(prompt_rows),
+            own(self.advantages),
+            None if self.proximal is None else own(self.proximal),
+            None if self.reference is None else own(self.reference),
+        )
+
+
+def reported(rounds: int, means: Metrics) -> Metrics:
+    """What is reported of :meth:`Sampled.means`: all but a mean of nothing, and the ``rounds``."""
+    of_all: Metrics = {name: value for name, value in means.items() if name != "length_wrong"}
+    wrong = means["length_wrong"]
+    return of_all | dict(rounds=rounds) | ({} if math.isnan(wrong) else dict(length_wrong=wrong))
 
 
 def sample_rounds(draw: Callable[[], Rollout], reward: Scorer, choices: Choices, most_rounds: int) -> Sampled:

@@ -132,6 +132,8 @@ class TrainConfig:
     """cpu, cuda, cuda:1, ..."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16 needs a GPU; weights and optimiser stay float32"""
+    cuda_graph: bool = False
+    """on a GPU, replay each RL step as one CUDA graph: the same steps, many times as fast for a tiny model"""
     threads: int = 1
     """CPU threads; more than one rarely pays for a tiny model"""
 
@@ -165,6 +167,10 @@ class TrainConfig:
         self._check_routing_replay()
         if self.precision == "bfloat16" and not self.device.startswith("cuda"):
             raise ValueError(f"precision bfloat16 needs a GPU, and device is {self.device!r}; use float32 there")
+
+    def warmed_up(self, learning_rate: float, updates_before: int) -> float:
+        """The learning rate of an update, ``learning_rate`` once ``warmup_updates`` have gone before it."""
+        return learning_rate * min(1.0, (updates_before + 1) / max(1, self.warmup_updates))
 
     def _check_routing_replay(self) -> None:
         if self.routing_replay and not PRESETS[self.preset].get("experts"):

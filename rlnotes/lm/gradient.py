@@ -1,6 +1,7 @@
 """The second half of an RL step: the gradient of the loss on some groups, in one piece or in several."""
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -52,66 +53,109 @@ def add_gradient(
     totals = Totals(len(rows) * g, size, mask.shape[-1])
     if choices.needs_whole_batch:
         totals = None  # what is kept, or weighs, is known only on the way: the whole is one part, and says itself
-    elif not _moves_without_advantage(choices):
-        rows = rows[_teaching(collected.advantages.view(-1, g)[rows])]
+    else:
+        rows = rows[teaching(choices, collected.advantages.view(-1, g)[rows])]
     rows = share.of(rows)
-    asked = choices.needs_divergence
-    loss = tokens = active = silent = bad = width = distance = deviation = 0.0
+    sums, seen_first, deviation = torch.zeros(4, dtype=torch.float64), torch.zeros(3, dtype=torch.float64), 0.0
     for part in rows.chunk(micro_batches) if len(rows) else ():
-        used = collected.rollout.groups(part)
-        member = (part[:, None] * g + torch.arange(g, device=part.device)).reshape(-1)
-        every = log_probs(used)
-        batch = Batch(
-            logp=taken(every, used.tokens),
-            mask=used.mask,
-            advantages=collected.advantages[member],
-            logp_behavior=used.logp_behavior,
-            logp_proximal=None if collected.proximal is None else collected.proximal[member],
-            logp_reference=None if collected.reference is None else collected.reference[member],
-            totals=totals,
-            entropy=entropy(every) if choices.entropy else None,
-            truncated=used.truncated(eos),
-            divergence=None
-            if asked is None
-            else asked(every, used.tokens, used.logp_behavior, used.topk_ids, used.topk_logp),
-        )
-        part_loss = policy_loss(choices, batch)
-        batch.logp.retain_grad()
-        part_loss.backward()
-        assert batch.logp.grad is not None
-        loss += part_loss.item()
-        with_advantage = int((used.mask & (batch.token_advantages != 0)).sum())
-        active += with_advantage
-        silent += with_advantage * no_gradient_fraction(batch, batch.logp.grad).item()
-        bad += bad_updates(batch).item()
+        used = collected.groups(part)
+        every = log_probs(used.rollout)
+        batch, gradient, loss = backward(used, every, choices, totals, eos)
+        sums += update_sums(batch, gradient, loss).cpu()
         if clipped is not None:
-            clipped.add(used.tokens, batch, batch.logp.grad, every)
+            clipped.add(used.rollout.tokens, batch, gradient, every)
         if look:
-            with torch.no_grad():
-                mu, pi = used.logp_behavior[used.mask], batch.logp[used.mask]
-                tokens += len(mu)
-                width += entropy(every)[used.mask].sum().item()
-                distance += (pi.exp() - mu.exp()).abs().sum().item()
-                deviation = max(deviation, torch.expm1(pi - mu).abs().max().item())
-    sums = torch.tensor([loss, tokens, active, silent, bad, width, distance], dtype=torch.float64)
-    loss, tokens, active, silent, bad, width, distance = share.total(sums).tolist()
-    seen: Metrics = dict(loss=loss, no_gradient=silent / max(active, 1), bad_updates=bad / size)
-    if look:
-        deviation = max(share.parts(torch.tensor(deviation, dtype=torch.float64))).item()
-        seen |= dict(entropy=width / tokens, ratio_deviation=deviation, mismatch=distance / tokens)
-    return seen
+            *looked, largest = first_look(batch, every, batch.mask).tolist()
+            seen_first += torch.tensor(looked, dtype=torch.float64)
+            deviation = max(deviation, largest)
+    *sums, tokens, width, distance = share.total(torch.cat([sums, seen_first])).tolist()
+    if not look:
+        return update_metrics(sums, size)
+    deviation = max(share.parts(torch.tensor(deviation, dtype=torch.float64))).item()
+    return update_metrics(sums, size) | look_metrics((tokens, width, distance, deviation))
 
 
-def _moves_without_advantage(choices: Choices) -> bool:
-    """True if a response has a gradient even where its advantage is 0: from a penalty or a bonus in the loss."""
-    return choices.entropy > 0 or (choices.kl is not None and choices.kl.where == "loss")
+def backward(
+    part: Collection, every: Tensor, choices: Choices, totals: Totals | None, eos: int
+) -> tuple[Batch, Tensor, Tensor]:
+    """Add the gradient of the loss on ``part`` to the model's. Returns the batch, d loss / d logp (N, T), the loss ().
 
-
-def _teaching(advantages: Tensor) -> Tensor:
-    """(b,) bool: groups with an advantage (b, G) that is not 0. The others have no gradient and can be left out.
-
-    One group stays in any case: the metrics need something to look at.
+    ``every`` (N, T, V) are pi's log-probabilities of all tokens, with gradients.
     """
-    teaching = (advantages != 0).any(-1)
-    teaching[0] |= not bool(teaching.any())
-    return teaching
+    rollout, asked = part.rollout, choices.needs_divergence
+    batch = Batch(
+        logp=taken(every, rollout.tokens),
+        mask=rollout.mask,
+        advantages=part.advantages,
+        logp_behavior=rollout.logp_behavior,
+        logp_proximal=part.proximal,
+        logp_reference=part.reference,
+        totals=totals,
+        entropy=entropy(every) if choices.entropy else None,
+        truncated=rollout.truncated(eos),
+        divergence=None
+        if asked is None
+        else asked(every, rollout.tokens, rollout.logp_behavior, rollout.topk_ids, rollout.topk_logp),
+    )
+    loss = policy_loss(choices, batch)
+    batch.logp.retain_grad()
+    loss.backward()
+    assert batch.logp.grad is not None
+    return batch, batch.logp.grad, loss.detach()
+
+
+def update_sums(batch: Batch, gradient: Tensor, loss: Tensor) -> Tensor:
+    """(4,) float64: the loss; how many tokens have an advantage; those of them with no ``gradient``; bad updates."""
+    active = (batch.mask & (batch.token_advantages != 0)).sum().double()
+    silent = active * no_gradient_fraction(batch, gradient).double()
+    return torch.stack([loss.double(), active, silent, bad_updates(batch).double()])
+
+
+def update_metrics(sums: Sequence[float], size: float) -> Metrics:
+    """What is reported of :func:`update_sums` of an update on ``size`` tokens."""
+    loss, active, silent, bad = sums
+    return dict(loss=loss, no_gradient=silent / max(active, 1), bad_updates=bad / size)
+
+
+def of_updates(updates: Sequence[Metrics]) -> Metrics:
+    """What a step reports of its ``updates``: the last, the first look, and means of what was counted in each."""
+    metrics: Metrics = {}
+    for seen in updates:
+        metrics |= seen
+    return metrics | {name: fmean(seen[name] for seen in updates) for name in ("no_gradient", "bad_updates")}
+
+
+def not_finite(norm: float) -> ValueError:
+    """The error of an update whose gradient has no finite ``norm``."""
+    return ValueError(f"the gradient norm is {norm}; the weights were left as they were: lower the learning rate")
+
+
+@torch.no_grad()
+def first_look(batch: Batch, every: Tensor, among: Tensor) -> Tensor:
+    """(4,) float64 of the tokens ``among`` (N, T) bool: their number, sums of pi's entropy and of abs(pi - mu), and the
+    largest abs(pi / mu - 1).
+    """
+    assert batch.logp_behavior is not None  # the sampler recorded it
+    mu, pi = batch.logp_behavior, batch.logp
+    of_tokens = torch.stack([entropy(every), (pi.exp() - mu.exp()).abs(), torch.expm1(pi - mu).abs()]).double()
+    width, distance, deviation = torch.where(among, of_tokens, 0.0)
+    return torch.stack([among.sum().double(), width.sum(), distance.sum(), deviation.amax()])
+
+
+def look_metrics(looked: Sequence[float]) -> Metrics:
+    """What is reported of :func:`first_look`."""
+    tokens, width, distance, deviation = looked
+    return dict(entropy=width / tokens, ratio_deviation=deviation, mismatch=distance / tokens)
+
+
+def teaching(choices: Choices, advantages: Tensor) -> Tensor:
+    """(b,) bool: groups with a gradient, by their advantages (b, G). The others can be left out.
+
+    That is where an advantage is not 0, or all where a penalty or a bonus in the loss moves any response. One group
+    stays in any case: the metrics need something to look at.
+    """
+    if choices.entropy > 0 or (choices.kl is not None and choices.kl.where == "loss"):
+        return torch.ones_like(advantages[:, 0], dtype=torch.bool)
+    some = (advantages != 0).any(-1)
+    first = torch.arange(len(some), device=some.device) == 0
+    return some | (first & ~some.any())

@@ -9,6 +9,7 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
+from rlnotes.estimators.checks import readable
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import RolloutKVCache
 from rlnotes.lm.experts import Routes
@@ -66,7 +67,7 @@ class Writer:
         self.state = state.repeat_interleave(repeat, 0)
         self.prompt_experts = experts = self._routes.take()
         self.experts = None if experts is None else experts[:, -1:].repeat_interleave(repeat, 0)
-        self.key_mask, self.position = None, torch.tensor([p], device=prompts.device)
+        self.key_mask, self.position = None, torch.full((1,), p, device=prompts.device)
         if prompt_mask is not None:
             self.key_mask = prompt_mask.repeat_interleave(repeat, 0)
             self.position = positions(self.key_mask)[:, -1:] + 1
@@ -167,7 +168,7 @@ class Sampler:
         mask = response_mask(tokens, self.eos)
         # what was drawn after the end is no part of the response
         tokens, logp = tokens.where(mask, self.eos), logp.where(mask, 0.0)
-        if not bool(torch.isfinite(logp).all()):
+        if readable(logp) and not bool(torch.isfinite(logp).all()):
             row = int((~torch.isfinite(logp)).any(-1).nonzero()[0])
             raise ValueError(
                 f"the model gives no distribution to sample from for response {row}: its logits are NaN or all -inf; "

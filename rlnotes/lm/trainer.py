@@ -4,9 +4,8 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Self
 
 import torch
@@ -17,7 +16,7 @@ from rlnotes.lm.checkpoint import load_latest, load_optimizer, optimizer_tensors
 from rlnotes.lm.clipped import ClippedTokens
 from rlnotes.lm.collection import collect, sample_rounds
 from rlnotes.lm.config import Metrics, TrainConfig, preset_config
-from rlnotes.lm.gradient import add_gradient, minibatches
+from rlnotes.lm.gradient import add_gradient, minibatches, not_finite, of_updates
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.lora import add_adapters, merged
 from rlnotes.lm.model import Transformer
@@ -26,6 +25,7 @@ from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.sampler import Sampler, response_logits, score
 from rlnotes.lm.share import ALONE, Share
 from rlnotes.lm.shipped import has_weights, load_weights
+from rlnotes.lm.static_step import StaticStep, graphed_step
 from rlnotes.lm.task_registry import make_task
 from rlnotes.lm.tasks import Split, Task
 from rlnotes.lm.versions import Snapshots, mixture_of
@@ -162,8 +162,9 @@ class Trainer:
         | ``staleness`` to ``ratio_tail`` | with ``measure_shift``: see :func:`off_policy_metrics` |
         | ``tokens``, ``seconds`` | response tokens sampled so far, unused ones too; wall time of this step |
         """
-        started = time.perf_counter()
-        config = self.config
+        if self._graphed is not None:
+            return self._graphed()
+        started, config = time.perf_counter(), self.config
         if self.past is not None:
             self.past.remember(self.updates, merged(self.model))
         sampled = sample_rounds(self._draw, self.share.by_groups(self.task.score), self.choices, config.most_rounds)
@@ -180,10 +181,9 @@ class Trainer:
                     *(collected, rows.to(self.device), self.choices, self._log_probs, self.sampler.eos),
                     *(config.micro_batches, look, self.clipped, self.share),
                 )
-                updates.append(seen)
-                metrics |= seen
-                metrics["gradient_norm"] = self._update(config.learning_rate, self.updates)
+                updates.append(seen | dict(gradient_norm=self._update(config.learning_rate, self.updates)))
                 self.updates += 1
+        metrics |= of_updates(updates)
         if before is not None:
             metrics |= off_policy_metrics(sampled.rollout, before, pi(sampled.rollout), version)
         if self.clipped is not None:
@@ -191,8 +191,12 @@ class Trainer:
             metrics |= self.clipped.metrics()
         self.step += 1
         self.tokens += int(sampled.rollout.mask.sum())
-        metrics |= {name: fmean(seen[name] for seen in updates) for name in ("no_gradient", "bad_updates")}
         return metrics | dict(tokens=self.tokens, seconds=time.perf_counter() - started)
+
+    @cached_property
+    def _graphed(self) -> StaticStep | None:
+        """With ``cuda_graph`` the whole step, recorded at the first one; None where it cannot be, or is not wanted."""
+        return graphed_step(self) if self.config.cuda_graph else None
 
     def _draw(self) -> Rollout:
         """Fresh prompts, and mu's responses to them."""
@@ -221,12 +225,9 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_clip).item()
         if not math.isfinite(norm):
             self.optimizer.zero_grad()
-            raise ValueError(
-                f"the gradient norm is {norm}; the weights were left as they were: lower the learning rate"
-            )
-        warm_up = min(1.0, (updates_before + 1) / max(1, self.config.warmup_updates))
+            raise not_finite(norm)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate * warm_up
+            group["lr"] = self.config.warmed_up(learning_rate, updates_before)
         self.optimizer.step()
         self.optimizer.zero_grad()
         return norm

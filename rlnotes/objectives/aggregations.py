@@ -19,7 +19,7 @@ class Totals:
     """
 
     responses: int
-    tokens: int
+    tokens: int | Tensor
     max_length: int
     weight: float | None = None
 

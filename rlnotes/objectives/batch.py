@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from rlnotes.estimators.checks import readable
 from rlnotes.objectives.aggregations import Totals
 
 Anchor = Literal["behavior", "proximal", "current"]
@@ -65,8 +66,9 @@ class Batch:
                 f"truncated has shape {tuple(self.truncated.shape)} and dtype {self.truncated.dtype}; "
                 f"it must be {shape[:1]}, one bool per response"
             )
+        values = readable(self.logp)
         empty = ~self.mask.any(-1)
-        if bool(empty.any()):
+        if values and bool(empty.any()):
             raise ValueError(
                 f"mask is empty in row {int(empty.nonzero()[0])}: a response has at least one token; leave the row out"
             )
@@ -83,7 +85,7 @@ class Batch:
             named[name] = value.clamp(max=torch.finfo(value.dtype).max) if name == "divergence" else value
         for name, value in named.items():
             bad = self.mask & ~torch.isfinite(value)
-            if bool(bad.any()):
+            if values and bool(bad.any()):
                 row, column = bad.nonzero()[0].tolist()
                 raise ValueError(
                     f"{name} is {float(value[row, column].detach())} at [{row}, {column}], under the mask; -inf means "

@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from rlnotes.estimators.checks import readable
 from rlnotes.estimators.divergences import KLEstimator, kl_estimate
 
 
@@ -51,7 +52,7 @@ def penalised_rewards(kl: KLPenalty, rewards: Tensor, log_ratio: Tensor, mask: T
     not matter. The result has no gradient. Raises ``ValueError`` for a log ratio under the mask that is not finite.
     """
     log_ratio = torch.where(mask, log_ratio.detach(), 0.0)
-    if not bool(log_ratio.isfinite().all()):
+    if readable(log_ratio) and not bool(log_ratio.isfinite().all()):
         row, column = (~log_ratio.isfinite()).nonzero()[0].tolist()
         raise ValueError(
             f"log_ratio is {float(log_ratio[row, column])} at [{row}, {column}], under the mask; one of the two "
