@@ -73,6 +73,13 @@ def _by_ranges(ours: np.ndarray, theirs: np.ndarray) -> int:
     return int(ours.min() > theirs.max()) - int(ours.max() < theirs.min())
 
 
+def _by_errors(ours: np.ndarray, theirs: np.ndarray) -> int:
+    """The mean, give or take 1.96 standard errors."""
+    gaps = ours - theirs
+    reach = 1.96 * gaps.std(ddof=1) / math.sqrt(len(gaps))
+    return int(gaps.mean() > reach) - int(gaps.mean() < -reach)
+
+
 _TOKENS = tuple(
     (*(np.log(np.array(policy)) for policy in policies), np.array(advantages))
     for policies, advantages in (
@@ -100,6 +107,7 @@ _RUNS = tuple(
         ([0.80, 0.75, 0.78, 0.40, 0.79], [0.60, 0.61, 0.58, 0.62, 0.63]),  # one seed of five does not
         ([0.10, 0.20, 0.15, 0.12, 0.18], [0.40, 0.30, 0.35, 0.38, 0.31]),
         ([0.90, 0.10, 0.12, 0.11, 0.13], [0.20, 0.15, 0.14, 0.10, 0.16]),  # one seed carries the mean
+        ([0.51, 0.62, 0.73, 0.56, 0.95], [0.50, 0.61, 0.72, 0.55, 0.05]),  # all agree, and one by far
     )
 )
 
@@ -189,8 +197,9 @@ EXERCISES: dict[str, Exercise] = {
         cases=_RUNS,
         oracle=_verdict,
         misconceptions={
-            "the medians differ, but what do the seeds say one by one?": _by_median,
+            "that is the sign of a difference of medians: look at the seeds one by one": _by_median,
             "runs of one seed share prompts: compare seed by seed, not range with range": _by_ranges,
+            "mean and standard error let one large gap hide that all seeds agree; take their range": _by_errors,
             "1 is for ours ahead": lambda ours, theirs: -_verdict(ours, theirs),
             "by the mean one bad seed is outweighed; the interval of the median still holds 0": (
                 lambda ours, theirs: int(np.sign((ours - theirs).mean()))
