@@ -1,0 +1,255 @@
+"""TRL's GRPO trainer with any recipe as its loss, so that accelerate, DeepSpeed or FSDP, and vLLM do the scaling.
+
+    from datasets import load_dataset
+    from trl import GRPOConfig
+    from trl.rewards import accuracy_reward
+    from rlnotes.bridge.trl import RecipeTrainer
+
+    trainer = RecipeTrainer(
+        recipe="dppo_tv",  # a name of rlnotes.objectives.RECIPES, or Choices(...) of your own
+        model="Qwen/Qwen2.5-0.5B-Instruct",
+        reward_funcs=accuracy_reward,
+        args=GRPOConfig("runs/dppo", per_device_train_batch_size=8, gradient_accumulation_steps=8, use_vllm=True),
+        train_dataset=load_dataset("trl-lib/DeepMath-103K", split="train"),
+    )
+    trainer.train()
+
+Tested with TRL 1.16 and transformers' generate, on a CPU, in one process and in two. vLLM's log-probabilities come the
+way those of a ``rollout_func`` do, which is tested; vLLM itself, DeepSpeed and FSDP are not.
+"""
+
+# pyright: reportMissingImports=false
+# TRL is optional: where it is missing, its types are unknown and the rest is checked all the same.
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rlnotes.bridge.extra import missing
+from rlnotes.bridge.settings import check_arguments, check_choices, find_recipe
+from rlnotes.objectives import Batch, Choices, penalised_rewards, policy_loss
+from rlnotes.objectives.aggregations import Totals
+from rlnotes.objectives.diagnostics import no_gradient_fraction
+
+try:
+    import trl
+    from packaging.version import Version
+    from trl.trainer.grpo_config import GRPOConfig
+    from trl.trainer.grpo_trainer import GRPOTrainer
+except ModuleNotFoundError as error:
+    raise missing(error) from error
+
+OLDEST = "1.16"
+if Version(trl.__version__) < Version(OLDEST):
+    raise ImportError(f"TRL {trl.__version__} is installed; the bridge needs {OLDEST}: pip install -U 'trl>={OLDEST}'")
+
+Inputs = dict[str, Any]  # what TRL makes of a part of a generation: tensors by name
+
+
+class RecipeTrainer(GRPOTrainer):
+    """``GRPOTrainer`` whose loss, and whose advantages, are those of a recipe. All else is TRL's.
+
+    ``recipe`` is a name of ``RECIPES`` or :class:`~rlnotes.objectives.Choices`; the other arguments are TRL's.
+
+    | in a recipe | here |
+    |---|---|
+    | behavior, mu | what the sampler recorded (vLLM, ``rollout_func``). transformers' generate records nothing: |
+    | | then mu is pi before the updates, which is the same on policy, up to rounding |
+    | proximal, pi_k | pi before the updates on a generation |
+    | reference | TRL's: the model as it stands in the folder it came from, or without its adapter (PEFT) |
+    | advantage | of the weighted sum of all rewards; ``overlong``, and ``kl`` in the reward, act before it |
+    | whole batch | an update: all its gradient-accumulation steps, on all processes |
+    | T_max | ``max_completion_length`` |
+
+    A token whose log-probability vLLM could not tell counts as if pi_k had sampled it, as in TRL. A mixture of experts
+    keeps TRL's auxiliary loss beside the recipe's. Logged beside TRL's metrics, in the place of its clip fractions:
+    ``entropy`` of pi in nats; ``mismatch``, the mean abs(pi - mu) of the tokens' probabilities; and ``no_gradient``,
+    the share of tokens with an advantage and no gradient.
+
+    Raises ``ValueError`` for an unknown recipe, for a choice that TRL has no place for and for a setting in ``args``
+    that goes against the recipe (:mod:`rlnotes.bridge.settings`).
+    """
+
+    _tag_names = ["trl", "rlnotes"]  # noqa: RUF012, a list as in TRL
+    _paper: Any = {}  # noqa: RUF012, or model cards would cite that of GRPO
+
+    # what TRL has, and where its own types would have to be narrowed again and again
+    accelerator: Any
+    args: Any
+    max_completion_length: Any
+    model: Any
+    num_generations: Any
+    num_generations_eval: Any
+    _buffered_inputs: Any
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any = None,
+        args: GRPOConfig | None = None,
+        *,
+        recipe: str | Choices,
+        **others: Any,
+    ):
+        self.choices = find_recipe(recipe)
+        args = copy.copy(args) if args is not None else GRPOConfig()
+        check_choices(self.choices, args.world_size, args.gradient_accumulation_steps)
+        check_arguments(self.choices, args, records=args.use_vllm or others.get("rollout_func") is not None)
+        if self.choices.kl is not None:
+            _check_reference(model, others)
+            args.beta = self.choices.kl.beta  # all that TRL still does with it is to load the reference
+        self._name = f"the recipe {recipe!r} of rlnotes" if isinstance(recipe, str) else "a loss made with rlnotes"
+        super().__init__(model, reward_funcs, args, **others)
+        if self._is_vlm:
+            raise ValueError("processing_class takes images, and the bridge is for text; pass a tokenizer")
+
+    # advantages
+
+    def _calculate_rewards(self, *args: Any, **named: Any) -> Tensor:
+        """Rewards (N, functions) of all processes, as TRL's; kept, because TRL returns the advantages only."""
+        self._rewards = super()._calculate_rewards(*args, **named)
+        return self._rewards
+
+    def _generate_and_score_completions(self, inputs: list[Inputs]) -> Inputs:
+        """What TRL makes, with the recipe's advantages (n,) of this process's responses."""
+        group_size = self.num_generations if self.model.training else self.num_generations_eval
+        made = super()._generate_and_score_completions(inputs)
+        advantages = self.choices.advantage(self._shaped_rewards(made), group_size)
+        self._replace_logged(advantages)
+        rows = len(made["advantages"])
+        first = self.accelerator.process_index * rows
+        return made | dict(advantages=advantages[first : first + rows].to(made["advantages"].dtype))
+
+    def _shaped_rewards(self, made: Inputs) -> Tensor:
+        """Rewards (N,) of the responses of all processes, as the recipe shapes them."""
+        unscored = self._rewards.isnan().all(-1)
+        if bool(unscored.any()):
+            raise ValueError(
+                f"every reward function returned None for response {int(unscored.nonzero()[0])} of a generation; an "
+                "advantage compares rewards: return a number from at least one of them"
+            )
+        rewards = (self._rewards * self.reward_weights.to(self._rewards.device)).nansum(-1)
+        mask = own_tokens(made)
+        if self.choices.overlong is not None:
+            rewards = rewards + self.choices.overlong(self.accelerator.gather(mask.sum(-1)))
+        kl = self.choices.kl
+        if kl is not None and kl.where == "reward":
+            none = torch.zeros(len(mask), device=mask.device)
+            change = penalised_rewards(kl, none, self._before(made) - made["ref_per_token_logps"], mask)
+            rewards = rewards + self.accelerator.gather(change)
+        return rewards
+
+    def _before(self, made: Inputs) -> Tensor:
+        """log pi_k (n, T) of a whole generation."""
+        if "old_per_token_logps" in made:
+            return made["old_per_token_logps"]
+        with torch.no_grad():
+            return self._score(self.model, made, self.args.per_device_train_batch_size)[0]
+
+    def _replace_logged(self, advantages: Tensor) -> None:
+        """Put ours in the place of TRL's in the table of completions."""
+        logged = self._logs["advantages"]
+        for _ in range(min(len(logged), len(advantages))):
+            logged.pop()
+        logged.extend(advantages.tolist())
+
+    # the loss
+
+    def _compute_loss(self, model: Any, inputs: Inputs) -> Tensor:
+        """The loss () of a part of an update: over the parts of a process the sum is meant, over processes the mean."""
+        logp, entropy, balance = self._score(model, inputs)
+        batch = self._batch(inputs, logp, entropy)
+        loss = policy_loss(self.choices, batch)
+        self._log(batch, entropy, loss)
+        loss = loss * self.accelerator.num_processes  # accelerate takes the mean
+        if balance is not None:
+            loss = loss + self.router_aux_loss_coef * balance / self._parts
+        return loss
+
+    def _score(self, model: Any, inputs: Inputs, rows: int | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """log pi (n, T), entropies (n, T), the auxiliary loss () of a mixture of experts; ``rows`` at a time."""
+        tokens, mask = (
+            torch.cat([inputs[f"prompt_{name}"], inputs[f"completion_{name}"]], 1) for name in ("ids", "mask")
+        )
+        return self._get_per_token_logps_and_entropies(
+            model,
+            tokens,
+            mask,
+            inputs["completion_ids"].shape[1],
+            batch_size=rows,
+            compute_entropy=True,
+            compute_aux_loss=self.aux_loss_enabled,
+        )
+
+    def _batch(self, inputs: Inputs, logp: Tensor, entropy: Tensor) -> Batch:
+        """What the recipe's loss is computed from."""
+        proximal = inputs.get("old_per_token_logps")
+        proximal = logp.detach() if proximal is None else proximal  # TRL leaves it out before the only update
+        behavior = inputs.get("sampling_per_token_logps")
+        behavior = proximal if behavior is None else torch.where(behavior.isnan(), proximal, behavior)
+        totals = None if self.choices.needs_whole_batch else self._totals(inputs)
+        # T_max is the width of a batch that is whole
+        more = 0 if totals else max(0, self.max_completion_length - logp.shape[1])
+        reference = inputs.get("ref_per_token_logps")
+        return Batch(
+            logp=F.pad(logp, (0, more)),
+            mask=F.pad(own_tokens(inputs), (0, more)),
+            advantages=inputs["advantages"],
+            logp_behavior=F.pad(behavior, (0, more)),
+            logp_proximal=F.pad(proximal, (0, more)),
+            logp_reference=None if reference is None else F.pad(reference, (0, more)),
+            totals=totals,
+            entropy=F.pad(entropy, (0, more)) if self.choices.entropy else None,
+            truncated=self._truncated(inputs),
+        )
+
+    def _truncated(self, inputs: Inputs) -> Tensor:
+        """(n,) bool: True for a response whose last token does not end it."""
+        last = inputs["completion_mask"].sum(-1, keepdim=True) - 1
+        ends = torch.tensor(self.eos_token_ids, device=last.device)
+        return ~torch.isin(inputs["completion_ids"].gather(1, last)[:, 0], ends)
+
+    @property
+    def _parts(self) -> int:
+        """Parts of an update on this process."""
+        return self.args.gradient_accumulation_steps if self.model.training else 1
+
+    def _totals(self, inputs: Inputs) -> Totals:
+        """Sizes of the update that ``inputs`` are a part of, on all processes."""
+        update = [inputs]
+        if self.model.training:
+            first = self._step % self.args.steps_per_generation // self._parts * self._parts
+            update = self._buffered_inputs[first : first + self._parts]
+        masks = [own_tokens(part) for part in update]
+        here = torch.stack([torch.tensor([len(mask), int(mask.sum())], device=mask.device) for mask in masks]).sum(0)
+        responses, tokens = self.accelerator.reduce(here, "sum").tolist()
+        return Totals(responses, tokens, self.max_completion_length)
+
+    def _log(self, batch: Batch, entropy: Tensor, loss: Tensor) -> None:
+        pi, mu = (batch.masked(f"logp_{policy}")[batch.mask].exp() for policy in ("current", "behavior"))
+        seen = dict(entropy=entropy[batch.mask[:, : entropy.shape[1]]].mean(), mismatch=(pi - mu).abs().mean())
+        if loss.requires_grad:
+            (gradient,) = torch.autograd.grad(loss, batch.logp, retain_graph=True)
+            seen["no_gradient"] = no_gradient_fraction(batch, gradient)
+        for name, value in seen.items():
+            mean = self.accelerator.gather(value.detach()).mean().item()
+            self._metrics["train" if self.model.training else "eval"][name].append(mean)
+
+
+def own_tokens(inputs: Inputs) -> Tensor:
+    """(n, T) bool: the tokens that the model wrote itself; what a tool answered is not among them."""
+    mask = inputs["completion_mask"].bool()
+    return mask & inputs["tool_mask"].bool() if "tool_mask" in inputs else mask
+
+
+def _check_reference(model: Any, others: Inputs) -> None:
+    """Raise ``ValueError`` for a model that was made in memory: TRL could not load it again."""
+    adapters = others.get("peft_config") is not None or hasattr(model, "peft_config")
+    if not adapters and not isinstance(model, str) and not model.config.name_or_path:
+        raise ValueError(
+            "model was made in memory, and TRL loads the reference of a KL penalty from the folder that a model came "
+            "from; save_pretrained(folder) it and pass the folder, or model.from_pretrained(folder)"
+        )

@@ -1,0 +1,187 @@
+"""Every recipe is what `policy_loss` says, on TRL's data, and an update in parts is the update in one."""
+
+# pyright: reportMissingImports=false, reportArgumentType=false, reportAttributeAccessIssue=false
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from rlnotes.bridge.trl import RecipeTrainer, own_tokens
+from rlnotes.estimators.divergences import entropy
+from rlnotes.objectives import (
+    CISPO,
+    GRPO,
+    METHOD_2,
+    RECIPES,
+    TRM,
+    Batch,
+    Choices,
+    KLPenalty,
+    policy_loss,
+)
+from rlnotes.objectives.aggregations import Totals, constant, response_mean, response_sum, token_mean
+from rlnotes.objectives.gates import Cap, Clip, Correction
+from rlnotes.objectives.masks import not_truncated
+from tests.bridge.with_trl import made
+
+pytestmark = [pytest.mark.extras, *map(pytest.mark.filterwarnings, made.WARNINGS)]
+
+VARIANTS: dict[str, Choices] = {
+    "kept alone counts": replace(TRM, divide_by="kept"),
+    "kept alone counts, over T_max": replace(TRM, divide_by="kept", aggregation=constant),
+    "weights over their mean": replace(METHOD_2, correction=Correction(2.0, normalised=True)),
+    "entropy": replace(GRPO, entropy=0.3),
+    "kl": replace(CISPO, kl=KLPenalty(0.5, "k2")),
+    "not truncated": replace(GRPO, keep=not_truncated),
+}
+POSSIBLE = {
+    name: recipe for name, recipe in RECIPES.items() if not (recipe.needs_divergence or recipe.dynamic_sampling)
+}
+
+
+@pytest.mark.parametrize("name", [*POSSIBLE, *VARIANTS])
+def test_every_recipe_is_the_policy_loss_of_the_models_own_logits(tmp_path: Path, name: str):
+    """With a temperature, a sampler that is not pi_k, and T_max larger than the longest response."""
+    recipe = (POSSIBLE | VARIANTS)[name]
+    made.model().save_pretrained(tmp_path / "model")
+    longest = made.TASK.max_response_length + 3
+    trainer = RecipeTrainer(
+        str(tmp_path / "model"),
+        args=made.settings(tmp_path, temperature=0.7, max_completion_length=longest),
+        recipe=recipe,
+        **made.arguments(),
+    )
+    trainer.model.eval()
+    inputs = made.part(trainer)
+    loss = trainer._compute_loss(trainer.model, inputs)
+    mask = inputs["completion_mask"].bool()
+    wide = partial(F.pad, pad=(0, 3))
+    logp = made.logp(trainer, inputs, 0.7)
+    tokens = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
+    logits = trainer.model(input_ids=tokens).logits[:, made.TASK.prompt_length - 1 : -1] / 0.7
+    batch = Batch(
+        logp=wide(logp),
+        mask=wide(mask),
+        advantages=inputs["advantages"],
+        logp_behavior=wide(inputs["sampling_per_token_logps"]),
+        logp_proximal=wide(inputs["old_per_token_logps"]),
+        logp_reference=wide(inputs["ref_per_token_logps"]),
+        totals=None if recipe.needs_whole_batch else Totals(8, int(mask.sum()), longest),
+        entropy=wide(entropy(logits.log_softmax(-1))),
+        truncated=torch.arange(8) % 3 == 0,
+    )
+    expected = policy_loss(recipe, batch)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(made.gradient(trainer, loss), made.gradient(trainer, expected), rtol=1e-4, atol=1e-5)
+
+
+def test_recipes_that_trl_has_no_place_for_are_these():
+    assert set(RECIPES) - set(POSSIBLE) == {"dapo", "dppo_topk_tv", "dppo_topk_kl"}
+
+
+@pytest.mark.parametrize("name", POSSIBLE)
+def test_every_recipe_trains(tmp_path: Path, name: str):
+    trainer = made.trainer(tmp_path, name, max_steps=2, num_iterations=2, logging_strategy="steps", logging_steps=1)
+    before = made.weights(trainer)
+    made.train(trainer)
+    assert (made.weights(trainer) - before).abs().max() > 1e-4
+    logged = trainer.state.log_history
+    assert logged[0]["mismatch"] == pytest.approx(0, abs=1e-6) != logged[1]["mismatch"]
+    assert all(0 <= step["no_gradient"] <= 1 and step["entropy"] > 0 for step in logged[:2])
+
+
+@pytest.mark.parametrize("aggregation", [response_mean, constant, token_mean, response_sum])
+@pytest.mark.parametrize("parts", [2, 4])
+def test_an_update_in_parts_is_the_update_in_one(tmp_path: Path, aggregation: Any, parts: int):
+    recipe = replace(GRPO, aggregation=aggregation)
+    whole, split = (
+        made.trainer(
+            tmp_path,
+            recipe,
+            max_steps=4,
+            per_device_train_batch_size=16 // n,
+            gradient_accumulation_steps=n,
+            steps_per_generation=2 * n,  # two updates on a generation
+        )
+        for n in (1, parts)
+    )
+    for trainer in (whole, split):
+        made.train(trainer)
+    lengths = own_tokens(split._buffered_inputs[0]).sum(-1)
+    assert len(set(lengths.tolist())) > 1
+    torch.testing.assert_close(made.weights(split), made.weights(whole), rtol=1e-6, atol=1e-6)
+
+
+def test_the_sizes_are_those_of_the_update_and_not_of_the_generation(tmp_path: Path):
+    """Two passes over a generation of four parts, two of which make an update."""
+    trainer = made.trainer(
+        tmp_path,
+        "ppo_clip",
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=2,
+        steps_per_generation=4,
+        num_iterations=2,
+    )
+    trainer.model.train()
+    trainer._buffered_inputs = [dict(completion_mask=torch.ones(4, length)) for length in (1, 2, 5, 9)]
+    seen = []
+    for trainer._step in range(8):
+        seen.append(trainer._totals(trainer._buffered_inputs[trainer._step % 4]))
+    assert seen == [Totals(8, 12, 20), Totals(8, 12, 20), Totals(8, 56, 20), Totals(8, 56, 20)] * 2
+
+
+def test_a_token_that_the_sampler_could_not_score_counts_as_sampled_by_the_proximal_policy(tmp_path: Path):
+    trainer = made.trainer(tmp_path, "method_1")
+    trainer.model.eval()
+    inputs = made.part(trainer)
+    known = inputs["sampling_per_token_logps"].clone()
+    known[2, 1] = inputs["old_per_token_logps"][2, 1]
+    expected = trainer._compute_loss(trainer.model, inputs | dict(sampling_per_token_logps=known))
+    known[2, 1] = torch.nan
+    loss = trainer._compute_loss(trainer.model, inputs | dict(sampling_per_token_logps=known))
+    assert loss.item() == expected.item()
+
+
+def test_tokens_of_a_tool_are_not_trained_on(tmp_path: Path):
+    trainer = made.trainer(tmp_path, "pg_is")
+    trainer.model.eval()
+    inputs = made.part(trainer)
+    tool = torch.ones_like(inputs["completion_mask"])
+    tool[:, 1] = inputs["completion_mask"][:, 2] == 0  # the second of three or more tokens is a tool's
+    loss = trainer._compute_loss(trainer.model, inputs | dict(tool_mask=tool))
+    mask = inputs["completion_mask"].bool() & tool.bool()
+    expected = policy_loss(
+        RECIPES["pg_is"],
+        Batch(made.logp(trainer, inputs), mask, inputs["advantages"], inputs["sampling_per_token_logps"]),
+    )
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
+    assert loss.item() != pytest.approx(trainer._compute_loss(trainer.model, inputs).item(), rel=1e-3)
+
+
+def test_no_gradient_is_the_share_of_tokens_behind_a_closed_gate(tmp_path: Path):
+    trainer = made.trainer(tmp_path, replace(GRPO, gate=Clip(0.0, 0.0)))  # every token that moved away
+    trainer.model.eval()
+    inputs = made.part(trainer)
+    trainer._compute_loss(trainer.model, inputs)
+    moved = (made.logp(trainer, inputs) - inputs["sampling_per_token_logps"])[inputs["completion_mask"].bool()]
+    sign = inputs["advantages"][:, None].expand(8, 5)[inputs["completion_mask"].bool()].sign()
+    share = (moved.sign() == sign).float().mean().item()
+    assert trainer._metrics["eval"]["no_gradient"] == [pytest.approx(share)]
+    assert 0.2 < share < 0.8
+    assert RecipeTrainer._compute_loss(trainer, trainer.model, inputs).requires_grad
+
+
+def test_a_cap_is_as_tall_as_it_says(tmp_path: Path):
+    """The gradient of CISPO with a cap of 1 is that of the plain policy gradient where all ratios are above 1."""
+    capped, plain = (made.trainer(tmp_path, recipe) for recipe in (replace(CISPO, gate=Cap(1.0)), "rloo"))
+    for trainer in (capped, plain):
+        trainer.model.eval()
+    inputs = made.part(capped)
+    inputs["sampling_per_token_logps"] = made.logp(capped, inputs).detach() - 0.5
+    found, expected = (made.gradient(t, t._compute_loss(t.model, inputs)) for t in (capped, plain))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
