@@ -6,14 +6,15 @@ from importlib import import_module
 MARK = "# needs "
 
 
-def skip_without(package: str) -> None:
+def skip_without(package: str, module: str | None = None) -> None:
     """Where ``package`` is missing, cells that begin with ``# needs package`` print so and do nothing else.
 
-    Where it is there, and outside of IPython, nothing changes.
+    What counts is whether ``module``, by default ``package`` itself, can be imported: it may ask for more than that.
+    Where it can, and outside of IPython, nothing changes.
     """
     try:
-        import_module(package)
-    except ModuleNotFoundError:
+        import_module(module or package)
+    except ImportError:
         shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
         if shell is not None:
             shell.input_transformers_cleanup.append(lambda lines: explained(lines, package))

@@ -125,8 +125,9 @@ def test_it_goes_on_without_torch(path: Path):
         [sys.executable, "-c", WITHOUT_TORCH, str(path)], capture_output=True, text=True, encoding="utf-8"
     )
     assert result.returncode == 0, result.stderr
-    marked = sum("".join(cell["source"]).startswith("# needs torch") for cell in code_cells(path))
-    assert result.stdout.count("this cell needs torch") == marked
+    for package in ("torch", "trl"):  # which needs torch
+        marked = sum("".join(cell["source"]).startswith(f"# needs {package}\n") for cell in code_cells(path))
+        assert result.stdout.count(f"this cell needs {package}:") == marked
     assert result.stdout.endswith("False\n")
 
 

@@ -1,0 +1,59 @@
+"""Explorer of chapter 18: what bounds and masks make of a measured tail of ratios."""
+
+import numpy as np
+
+from rlnotes.bounds import token_closed_forms as forms
+from rlnotes.exact import lognormal_ratios as ratios
+from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
+
+CLIP = 0.8, 1.28  # chapter 16's, and the limits of RECIPES["dppo_tv"] and RECIPES["trm_max"]
+DPPO, TRM = 0.15, 0.5
+
+
+class MeasuredExplorer(ExplorerModel):
+    """Left: log10 of penalties over log2 T. Right: shares that masks drop, over log10 of the tail."""
+
+    script = "measured.js"
+    title = "What do my measurements allow?"
+    controls = (
+        Control("tail", "log10 of |log ratio| that one token in 1000 exceeds", -3.0, 0.5, 0.1, -1.3),
+        Control("length", "log2 of the length T", 1.0, 14.0, 1.0, 12.0),
+        Control("likely", "μ of the token that DPPO looks at", 0.05, 0.6, 0.05, 0.5),
+    )
+    panels = (
+        Axes("penalties; 0 is the largest change", "log2 of T", "log10 of the penalty", (1, 14)),
+        Axes("who is dropped? tokens; by TRM responses", "log10 of the tail", "share", (-3, 0.5), (-0.03, 1.03)),
+    )
+
+    def curves(self, **values: float) -> list[Panel]:
+        """By :mod:`rlnotes.bounds.token_closed_forms` and :mod:`rlnotes.exact.lognormal_ratios`."""
+        x, y = 1 + np.arange(53) / 4, np.arange(36) / 10 - 3
+        length, spread = 2.0**x, ratios.spread_of(10 ** values["tail"])
+        tv, kl = ratios.tv(spread), ratios.kl(spread)
+        penalties = {
+            "004": forms.quadratic(length, tv, 0.5),
+            "001": forms.pinsker_marginal(length, kl),
+            "sum of TV": length * tv,
+            "D_seq": forms.uniform_kl(length, kl),
+        }
+        left: Panel = [(name, x, np.log10(penalty)) for name, penalty in penalties.items()]
+        dropped = self._dropped(10**y, 2.0 ** values["length"], values["likely"])
+        return [left, [(name, y, share) for name, share in dropped.items()]]
+
+    def _dropped(self, tail: np.ndarray, tokens: float, likely: float) -> dict[str, np.ndarray]:
+        """Tokens whose advantage is of either sign equally often, and whole responses."""
+        spread = ratios.spread_of(tail)
+        edge = DPPO / likely
+        out = ratios.above(spread, np.exp(TRM)) + ratios.below(spread, np.exp(-TRM))
+        return {
+            "clip": (ratios.above(spread, CLIP[1]) + ratios.below(spread, CLIP[0])) / 2,
+            "DPPO": (ratios.above(spread, 1 + edge) + ratios.below(spread, 1 - edge)) / 2,
+            "TRM max": ratios.some_of(out, tokens),
+        }
+
+    def marks(self, **values: float) -> list[float]:
+        """At T, and at the tail."""
+        return [values["length"], values["tail"]]
+
+
+EXPLORERS: dict[str, ExplorerModel] = {"measured": MeasuredExplorer()}
