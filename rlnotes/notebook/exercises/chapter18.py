@@ -160,6 +160,6 @@ EXERCISES: dict[str, Exercise] = {
             "(e) is true: where pi_k is the anchor, the mask does not see how far pi_k is from mu": lambda: "bdf",
             "(f) is true: the chance that no token is out falls with the length": lambda: "bde",
         },
-        hints=("Four are true.", "Fact 18.3 decides (a); Fact 18.1 decides (b) and (d)."),
+        hints=("Four are true.", "Fact 18.2 decides (a), Fact 18.1 (b) and (d), Fact 18.3 (f)."),
     ),
 }
