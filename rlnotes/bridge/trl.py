@@ -22,6 +22,7 @@ way those of a ``rollout_func`` do, which is tested; vLLM itself, DeepSpeed and 
 # TRL is optional: where it is missing, its types are unknown and the rest is checked all the same.
 
 import copy
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -35,16 +36,15 @@ from rlnotes.objectives.aggregations import Totals
 from rlnotes.objectives.diagnostics import no_gradient_fraction
 
 try:
-    import trl
     from packaging.version import Version
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
 except ModuleNotFoundError as error:
     raise missing(error) from error
 
-OLDEST = "1.16"
-if Version(trl.__version__) < Version(OLDEST):
-    raise ImportError(f"TRL {trl.__version__} is installed; the bridge needs {OLDEST}: pip install -U 'trl>={OLDEST}'")
+INSTALLED, OLDEST = version("trl"), "1.16"
+if Version(INSTALLED) < Version(OLDEST):
+    raise ImportError(f"TRL {INSTALLED} is installed; the bridge needs {OLDEST}: pip install -U 'trl>={OLDEST}'")
 
 Inputs = dict[str, Any]  # what TRL makes of a part of a generation: tensors by name
 
@@ -95,14 +95,14 @@ class RecipeTrainer(GRPOTrainer):
         **others: Any,
     ):
         self.choices = find_recipe(recipe)
-        args = copy.copy(args) if args is not None else GRPOConfig()
-        check_choices(self.choices, args.world_size, args.gradient_accumulation_steps)
-        check_arguments(self.choices, args, records=args.use_vllm or others.get("rollout_func") is not None)
+        settings: Any = copy.copy(args) if args is not None else GRPOConfig()
+        check_choices(self.choices, settings.world_size, settings.gradient_accumulation_steps)
+        check_arguments(self.choices, settings, records=settings.use_vllm or others.get("rollout_func") is not None)
         if self.choices.kl is not None:
             _check_reference(model, others)
-            args.beta = self.choices.kl.beta  # all that TRL still does with it is to load the reference
+            settings.beta = self.choices.kl.beta  # all that TRL still does with it is to load the reference
         self._name = f"the recipe {recipe!r} of rlnotes" if isinstance(recipe, str) else "a loss made with rlnotes"
-        super().__init__(model, reward_funcs, args, **others)
+        super().__init__(model, reward_funcs, settings, **others)
         if self._is_vlm:
             raise ValueError("processing_class takes images, and the bridge is for text; pass a tokenizer")
 
