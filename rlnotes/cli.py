@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -141,17 +142,13 @@ class Stability:
     def __call__(self) -> int:
         """Make the missing runs, draw, and print the verdicts."""
         from rlnotes.lm.stability import PROTOCOL, laboratory
-        from rlnotes.notebook.laboratory import report
+        from rlnotes.notebook.laboratory import check_told_apart, report
 
+        check_told_apart("objectives", self.objectives)
         settings = dict(task=self.task, size=self.size, epochs=self.epochs, minibatches=self.minibatches)
         base = replace(PROTOCOL, device=self.device, count_clipped=True, **settings)
         study = laboratory(self.objectives, self.mismatches, self.rates, base=base, tokens=self.tokens)
-        self.out.mkdir(parents=True, exist_ok=True)
-        if status := make_table(study, self.out / "table.csv", self.seeds, self.workers):
-            return status
-        for line in report(self.out):
-            print(line)
-        return 0
+        return make_and_tell(study, self.out, self.seeds, self.workers, report)
 
 
 @dataclass
@@ -191,11 +188,7 @@ class Arena:
         tasks = self.tasks or tuple(ARENA_TASKS)
         study = arena(self.recipes or EVERY, tasks, self.rates, tokens=self.tokens, device=self.device)
         try_out(study)
-        if status := make_table(study, self.out / "table.csv", self.seeds, self.workers):
-            return status
-        for line in report(self.out):
-            print(line)
-        return 0
+        return make_and_tell(study, self.out, self.seeds, self.workers, report)
 
 
 @dataclass
@@ -221,6 +214,17 @@ class Doctor:
     def __call__(self) -> int:
         """Print the report."""
         return doctor()
+
+
+def make_and_tell(
+    study: "Comparison", out: Path, seeds: int, workers: int, report: Callable[[Path], Iterable[str]]
+) -> int:
+    """:func:`make_table` in the folder ``out``; then draw and print what ``report`` says of it."""
+    if status := make_table(study, out / "table.csv", seeds, workers):
+        return status
+    for line in report(out):
+        print(line)
+    return 0
 
 
 def make_table(comparison: "Comparison", table: Path, seeds: int, workers: int) -> int:

@@ -94,6 +94,12 @@ def test_the_command_makes_a_table_pictures_and_verdicts(tmp_path: Path, capsys)
     assert (out / "table.csv").read_bytes() == before
 
 
+def test_more_curves_than_can_be_told_apart_are_refused_before_anything_runs(tmp_path: Path):
+    with pytest.raises(ValueError, match="objectives holds 8 curves; at most 7 can be told apart"):
+        Stability(tmp_path / "lab", tuple(OBJECTIVES)[:8])()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_longer_run_of_the_same_folder_is_refused(tmp_path: Path):
     command = Stability(tmp_path, ("pg-is",), ("none",), (3e-4,), seeds=1, tokens=2000, size=4)
     assert command() == 0
