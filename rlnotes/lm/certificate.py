@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from rlnotes.bounds import token_closed_forms as forms
-from rlnotes.estimators.divergences import kl, kl_estimate, tv
+from rlnotes.estimators.divergences import kl, kl_estimate, tv, tv_estimate
 from rlnotes.estimators.importance import monte_carlo
+from rlnotes.lm.off_policy import TAIL
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import taken
 from rlnotes.objectives import Batch
@@ -135,3 +136,49 @@ def _check(own: Tensor, rewards: Tensor, **rows: Tensor) -> None:
             f"rewards go from {rewards.min().item():g} to {rewards.max().item():g}; the bounds are for rewards in "
             "[0, 1]: shift and scale them, and the numbers back"
         )
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What the log-probabilities of sampled tokens alone say of mu and pi: all that an engine may hand over.
+
+    | field | meaning |
+    |---|---|
+    | ``tv`` | mean over tokens of abs(r - 1) / 2, r = pi / mu: the mean TV of the contexts that mu met |
+    | ``tail`` | 99.9 % quantile of abs(log r) |
+    | ``sequence_kl`` | D_seq, as :attr:`Certificate.sequence_kl_k3` |
+    | ``surrogate`` | L, as :attr:`Certificate.surrogate` |
+    | ``promise`` | L less the mean of R sum_t k3: the lower end of J(pi) - J(mu), elementary, derived for this course |
+    """
+
+    tv: float
+    tail: float
+    sequence_kl: float
+    surrogate: float
+    promise: float
+
+
+def from_sampled(logp: Tensor, logp_behavior: Tensor, mask: Tensor, rewards: Tensor) -> Sampled:
+    """From log-probabilities (N, T) of the tokens drawn by mu, their ``mask`` (N, T), and ``rewards`` (N,) in [0, 1].
+
+    Raises ``ValueError`` for other shapes, an empty mask, and rewards outside of [0, 1].
+    """
+    if not (logp.shape == logp_behavior.shape == mask.shape and rewards.shape == logp.shape[:1]):
+        shapes = ", ".join(str(tuple(one.shape)) for one in (logp, logp_behavior, mask, rewards))
+        raise ValueError(f"logp, logp_behavior, mask, rewards have shapes {shapes}; pass (N, T) three times, and (N,)")
+    if not bool(mask.any()):
+        raise ValueError("mask is empty: there is no token to say anything of")
+    if not bool(((rewards >= 0) & (rewards <= 1)).all()):
+        raise ValueError(
+            f"rewards lie in [{rewards.min():g}, {rewards.max():g}]; the promise needs [0, 1]: rescale them"
+        )
+    log_ratio = torch.where(mask, logp - logp_behavior, 0.0).double()
+    k3 = kl_estimate(-log_ratio, "k3").sum(1)
+    surrogate = ((rewards - rewards.mean()) * log_ratio.expm1().sum(1)).mean().item()
+    return Sampled(
+        tv=tv_estimate(log_ratio[mask]).mean().item(),
+        tail=log_ratio[mask].abs().quantile(TAIL).item(),
+        sequence_kl=k3.mean().item(),
+        surrogate=surrogate,
+        promise=surrogate - (rewards * k3).mean().item(),
+    )

@@ -47,6 +47,7 @@ class ExplorerModel:
     """One closed form, twice: ``script`` computes it in the browser, :meth:`curves` in Python. Tests compare them."""
 
     script: str
+    helpers: tuple[str, ...] = ()  # files with what several scripts need
     title: str
     controls: tuple[Control, ...]
     panels: tuple[Axes, ...]
@@ -64,9 +65,11 @@ class ExplorerModel:
         return {control.name: control.value for control in self.controls}
 
     def module(self) -> str:
-        """The ES module: the shared drawing code, this form's ``compute``, and its sliders and axes."""
+        """The ES module: the shared drawing code, ``helpers``, this form's ``compute``, and its sliders and axes."""
         folder = files("rlnotes.notebook").joinpath("js")
-        parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in ("explorer.js", self.script)]
+        parts = [
+            folder.joinpath(name).read_text(encoding="utf-8") for name in ("explorer.js", *self.helpers, self.script)
+        ]
         spec = dict(title=self.title, controls=list(map(asdict, self.controls)), panels=list(map(asdict, self.panels)))
         return "\n".join([*parts, f"export const SPEC = {json.dumps(spec)};"])
 

@@ -1,5 +1,7 @@
 """A rollout that holds every response as often as mu writes it: its estimates are then the court's numbers."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from rlnotes.bounds import derived, tokens
 from rlnotes.estimators import token_divergences as divergences
 from rlnotes.exact.token_surrogates import surrogate
 from rlnotes.exact.tokens import TokenModel, expected_reward, force_eos, log_token_ratios, sequence_probs, sequences
-from rlnotes.lm.certificate import Certificate, certificate
+from rlnotes.lm.certificate import Certificate, certificate, from_sampled
 from rlnotes.lm.rollout import Rollout
 from rlnotes.objectives.masks import DivergenceMask, Every
 
@@ -144,3 +146,40 @@ def test_what_does_not_fit_is_refused():
         certificate(mu_rows, pi_rows, rollout, torch.where(rewards == rewards[0], -1.0, rewards), MASK)
     with pytest.raises(ValueError, match=r"mask drops some tokens of response \d+ and keeps others"):
         certificate(mu_rows, pi_rows, rollout, rewards, DivergenceMask(0.5, "abs", "token"))
+
+
+def test_what_sampled_tokens_say_is_that_of_a_loop():
+    generator = torch.Generator().manual_seed(3)
+    logp, mu = (-torch.rand(5, 4, generator=generator, dtype=torch.float64) for _ in range(2))
+    mask = torch.arange(4) < torch.tensor([4, 1, 3, 2, 4])[:, None]
+    rewards = torch.tensor([1.0, 0.0, 0.5, 1.0, 0.0], dtype=torch.float64)
+    found = from_sampled(logp, mu.masked_fill(~mask, math.nan), mask, rewards)
+    tvs, logs, kls, surrogates = [], [], [], []
+    for n in range(5):
+        x = [(logp[n, t] - mu[n, t]).item() for t in range(4) if mask[n, t]]
+        logs += [abs(one) for one in x]
+        tvs += [abs(math.exp(one) - 1) / 2 for one in x]
+        kls.append(sum(math.exp(one) - 1 - one for one in x))
+        surrogates.append((rewards[n].item() - 0.5) * sum(math.exp(one) - 1 for one in x))
+    assert found.tv == pytest.approx(sum(tvs) / len(tvs))
+    assert sorted(logs)[-2] < found.tail <= max(logs)
+    assert found.sequence_kl == pytest.approx(sum(kls) / 5)
+    assert found.surrogate == pytest.approx(sum(surrogates) / 5)
+    lost = sum(reward * one for reward, one in zip(rewards.tolist(), kls, strict=True)) / 5
+    assert found.promise == pytest.approx(sum(surrogates) / 5 - lost)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (dict(rewards=torch.tensor([0.0, 2.0])), r"rewards lie in \[0, 2\]"),
+        (dict(mask=torch.zeros(2, 3, dtype=torch.bool)), "mask is empty"),
+        (dict(rewards=torch.ones(3)), r"have shapes \(2, 3\), \(2, 3\), \(2, 3\), \(3,\)"),
+    ],
+)
+def test_sampled_tokens_that_say_nothing_are_refused(change: dict, said: str):
+    given = dict(
+        logp=torch.zeros(2, 3), logp_behavior=torch.zeros(2, 3), mask=torch.ones(2, 3) > 0, rewards=torch.ones(2)
+    )
+    with pytest.raises(ValueError, match=said):
+        from_sampled(**(given | change))

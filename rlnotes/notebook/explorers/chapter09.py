@@ -12,6 +12,7 @@ class LengthExplorer(ExplorerModel):
     """Length, drift and spread of token log-ratios: sizes of the three ratios, and what each clip closes."""
 
     script = "length.js"
+    helpers = ("normal.js",)
     title = "Ratios of a response of T tokens"
     controls = (
         Control("tokens", "log10 of the length T", 0.0, 4.0, 0.05, 3.0),

@@ -14,6 +14,7 @@ class MeasuredExplorer(ExplorerModel):
     """Left: log10 of penalties over log2 T. Right: shares that masks drop, over log10 of the tail."""
 
     script = "measured.js"
+    helpers = ("normal.js",)
     title = "What do my measurements allow?"
     controls = (
         Control("tail", "log10 of |log ratio| that one token in 1000 exceeds", -3.0, 0.5, 0.1, -1.3),

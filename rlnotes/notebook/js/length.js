@@ -1,20 +1,4 @@
 // Token ratio, product (105) and geometric mean (107) over the length, log-ratios Gaussian; and what clips of them close.
-function normal(z) { // the distribution function of a standard Gaussian, to about 15 digits
-  const x = Math.abs(z);
-  if (x > 38) return z > 0 ? 1 : 0;
-  const density = Math.exp(-x * x / 2) / Math.sqrt(2 * Math.PI);
-  let tail;
-  if (x < 3) { // a series for the middle
-    let term = x, sum = x;
-    for (let k = 1; k < 100; k++) { term *= x * x / (2 * k + 1); sum += term; }
-    tail = 0.5 - density * sum;
-  } else { // a continued fraction for the tail
-    let fraction = 0;
-    for (let k = 60; k > 0; k--) fraction = k / (x + fraction);
-    tail = density / (x + fraction);
-  }
-  return z > 0 ? 1 - tail : tail;
-}
 export function compute({ tokens, mean, spread, epsilon, sign }) {
   const size = (power) => (x) => Math.log10(Math.hypot(mean * 10 ** (x * Math.max(power, 0)), spread * 10 ** (x * power / 2)));
   const closed = (range, power) => (x) => {
