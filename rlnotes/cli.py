@@ -99,11 +99,12 @@ class Compare:
 
     def __call__(self) -> int:
         """Make the missing runs."""
+        from rlnotes.lm.compare import follow as follow_runs
         from rlnotes.lm.comparisons import COMPARISONS
 
         if self.name not in COMPARISONS:
             raise ValueError(f"unknown comparison {self.name!r}; choose one of {', '.join(COMPARISONS)}")
-        return make_table(COMPARISONS[self.name], self.out, self.seeds, self.workers)
+        return make_table(follow_runs, COMPARISONS[self.name], self.out, self.seeds, self.workers)
 
 
 @dataclass
@@ -141,6 +142,7 @@ class Stability:
 
     def __call__(self) -> int:
         """Make the missing runs, draw, and print the verdicts."""
+        from rlnotes.lm.compare import follow as follow_runs
         from rlnotes.lm.stability import PROTOCOL, laboratory
         from rlnotes.notebook.laboratory import check_told_apart, report
 
@@ -148,15 +150,16 @@ class Stability:
         settings = dict(task=self.task, size=self.size, epochs=self.epochs, minibatches=self.minibatches)
         base = replace(PROTOCOL, device=self.device, count_clipped=True, **settings)
         study = laboratory(self.objectives, self.mismatches, self.rates, base=base, tokens=self.tokens)
-        return make_and_tell(study, self.out, self.seeds, self.workers, report)
+        return make_and_tell(follow_runs, study, self.out, self.seeds, self.workers, report)
 
 
 @dataclass
 class Arena:
     """The arena: every recipe on every task, at equal sampled tokens, paired seeds and the same learning rates.
 
-    Each recipe's learning rate is chosen for each task on two seeds of which nothing else is reported. Runs that
-    ``out`` holds are not made again: after an interruption the same command goes on.
+    Each recipe's learning rate is chosen for each task on three seeds of which nothing else is reported; the seeds that
+    are reported are run at that rate. Runs that ``out`` holds are not made again: after an interruption the same
+    command goes on.
     """
 
     out: Path
@@ -167,8 +170,8 @@ class Arena:
     """names of rlnotes.lm.arena.ARENA_TASKS; all of them if none"""
     rates: tuple[float, ...] = (5e-5, 1.5e-4, 5e-4)
     """learning rates"""
-    seeds: int = 5
-    """runs of each recipe on each task at each rate, besides those for tuning; at least 2"""
+    seeds: int = 10
+    """runs of each recipe on each task at its own rate, besides those for tuning; at least 2"""
     workers: int = 1
     """runs at the same time, each on one thread"""
     tokens: int | None = None
@@ -179,7 +182,7 @@ class Arena:
     def __call__(self) -> int:
         """Make the missing runs, draw, and print the ranking and what may be concluded."""
         from rlnotes.lm.arena import ARENA_TASKS, EVERY, arena, try_out
-        from rlnotes.notebook.arena import report
+        from rlnotes.notebook.arena import hold, report
 
         if self.seeds < 2:
             raise ValueError(f"seeds is {self.seeds}; an interval needs at least 2 runs")
@@ -188,7 +191,7 @@ class Arena:
         tasks = self.tasks or tuple(ARENA_TASKS)
         study = arena(self.recipes or EVERY, tasks, self.rates, tokens=self.tokens, device=self.device)
         try_out(study)
-        return make_and_tell(study, self.out, self.seeds, self.workers, report)
+        return make_and_tell(hold, study, self.out, self.seeds, self.workers, report)
 
 
 @dataclass
@@ -216,23 +219,24 @@ class Doctor:
         return doctor()
 
 
+Making = Callable[["Comparison", Path, int, int], None]  # of a study, its table, seeds, workers: the missing runs
+
+
 def make_and_tell(
-    study: "Comparison", out: Path, seeds: int, workers: int, report: Callable[[Path], Iterable[str]]
+    make: Making, study: "Comparison", out: Path, seeds: int, workers: int, report: Callable[[Path], Iterable[str]]
 ) -> int:
     """:func:`make_table` in the folder ``out``; then draw and print what ``report`` says of it."""
-    if status := make_table(study, out / "table.csv", seeds, workers):
+    if status := make_table(make, study, out / "table.csv", seeds, workers):
         return status
     for line in report(out):
         print(line)
     return 0
 
 
-def make_table(comparison: "Comparison", table: Path, seeds: int, workers: int) -> int:
+def make_table(make: Making, comparison: "Comparison", table: Path, seeds: int, workers: int) -> int:
     """Make the missing runs with a progress bar; say what there is, also after an interrupt."""
-    from rlnotes.lm.compare import follow as follow_runs
-
     try:
-        follow_runs(comparison, table, seeds, workers)
+        make(comparison, table, seeds, workers)
     except KeyboardInterrupt:
         print(f"stopped; the runs that had ended are in {table}: the same command goes on", file=sys.stderr)
         return 130

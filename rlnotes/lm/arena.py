@@ -2,8 +2,8 @@
 
 On one task all recipes sample equally many tokens, start from the same weights with the same seed, and get the same
 learning rates. Each one's own is chosen, task by task, on seeds of which nothing else is reported: the same budget of
-tuning for all. Sixteen updates on each rollout, as in the stability laboratory: with one update per rollout many of the
-recipes are the same.
+tuning for all. Seeds that are reported are then run at that one rate only. Sixteen updates on each rollout, as in the
+stability laboratory: with one update per rollout many of the recipes are the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 from rlnotes.lm.compare import Comparison, Method
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.stability import MISMATCHES, TUNING_SEEDS, check_choice, short
+from rlnotes.lm.stability import MISMATCHES, check_choice, short
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import RECIPES, Choices
 
 RATES = (5e-5, 1.5e-4, 5e-4)
+TUNING_SEEDS = (100, 101, 102)
 REFERENCE = "grpo"
 EVERY = (REFERENCE, *(name for name in RECIPES if name != REFERENCE))
 MEASURE_EVERY = 3  # steps
@@ -81,6 +82,7 @@ def arena(
         evaluate_every=MEASURE_EVERY,
         record_every=MEASURE_EVERY,
         tuning_seeds=TUNING_SEEDS,
+        metrics=("accuracy", "reward", "entropy", "mismatch"),
     )
 
 

@@ -3,7 +3,7 @@
 import csv
 import json
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass, replace
 from multiprocessing import get_context
@@ -25,7 +25,7 @@ METRICS = (
     *("truncated", "mismatch", "rounds", "staleness", "update_shift", "lag", "ess_sequence"),
     *("bad_updates", "clipped_probability", "clipped_entropy"),
 )
-COLUMNS = ("method", "seed", "step", "tokens", *METRICS)
+COUNTERS = ("seed", "step", "tokens")
 TOKEN_COLUMNS = ("sign", "token", "shown", "clipped", "probability")  # of the rows on clipped tokens
 
 
@@ -63,6 +63,8 @@ class Comparison:
     """steps between rows of the table, so that a long comparison makes a small file"""
     tuning_seeds: tuple[int, ...] = ()
     """seeds of runs from which settings are chosen, and of which nothing is reported; the others count from 0"""
+    metrics: tuple[str, ...] = METRICS
+    """columns of the table besides method, seed, step and tokens"""
 
     def config(self, method: str, seed: int) -> TrainConfig:
         """The settings of one run."""
@@ -107,20 +109,33 @@ def run(comparison: Comparison, method: str, seed: int) -> list[Row]:
     return rows + [end | row for row in clipped.rows(trainer.task.vocabulary.names) if reported]
 
 
-def missing(table: Path, comparison: Comparison, seeds: int) -> list[tuple[str, int]]:
-    """Runs (method, seed) that ``table`` does not hold to their end: tuning first, then seeds 0, 1, ..."""
+def missing(
+    table: Path, comparison: Comparison, seeds: int, reported: Collection[str] | None = None
+) -> list[tuple[str, int]]:
+    """Runs (method, seed) that ``table`` does not hold to their end: tuning first, then seeds 0, 1, ... of the methods
+    that are ``reported``, or of all.
+    """
     ended = set()
     if table.exists():
         with table.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 if int(row["tokens"]) >= comparison.tokens_of(row["method"]):
                     ended.add((row["method"], int(row["seed"])))
-    due = (*comparison.tuning_seeds, *range(seeds))
-    return [(method, seed) for seed in due for method in comparison.methods if (method, seed) not in ended]
+    due = [(method, seed) for seed in comparison.tuning_seeds for method in comparison.methods]
+    told = [method for method in comparison.methods if reported is None or method in reported]
+    due += [(method, seed) for seed in range(seeds) for method in told]
+    return [one for one in due if one not in ended]
 
 
-def compare(comparison: Comparison, table: Path, seeds: int = 5, workers: int = 1) -> Iterator[tuple[str, int]]:
+def compare(
+    comparison: Comparison,
+    table: Path,
+    seeds: int = 5,
+    workers: int = 1,
+    reported: Collection[str] | None = None,
+) -> Iterator[tuple[str, int]]:
     """Make the missing runs and append each to ``table``, a CSV file, when it has ended. Yields (method, seed).
+    Where only some methods are ``reported``, the others have runs for tuning alone.
 
     Beside it stands ``table.json``: the settings, the versions, and the kind of machine. Runs of other settings in
     the same table are refused with ``ValueError``, and so are less than one seed or worker.
@@ -131,7 +146,7 @@ def compare(comparison: Comparison, table: Path, seeds: int = 5, workers: int = 
     if both := sorted({*comparison.tuning_seeds} & {*range(seeds)}):
         raise ValueError(f"tuning_seeds holds {both}, which are reported, too; choose seeds of {seeds} or more")
     begin(comparison, table)
-    due = missing(table, comparison, seeds)
+    due = missing(table, comparison, seeds, reported)
     running: dict[Future[list[Row]], tuple[str, int]] = {}
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         while due or running:
@@ -162,9 +177,14 @@ def begin(comparison: Comparison, table: Path) -> None:
 
 def columns(comparison: Comparison) -> list[str]:
     """Those of a new table."""
-    method, *others = COLUMNS
     labels = dict.fromkeys(label for one in comparison.methods.values() for label in one.labels)
-    return [method, *labels, *others, *(TOKEN_COLUMNS if comparison.base.count_clipped else ())]
+    return [
+        "method",
+        *labels,
+        *COUNTERS,
+        *comparison.metrics,
+        *(TOKEN_COLUMNS if comparison.base.count_clipped else ()),
+    ]
 
 
 def append(comparison: Comparison, table: Path, method: str, seed: int, rows: list[Row]) -> None:
@@ -230,9 +250,11 @@ def _is_told(part: object, own: Field) -> bool:
     return value != own.default or (isinstance(value, int | float) and bool(value))
 
 
-def follow(comparison: Comparison, table: Path, seeds: int, workers: int) -> None:
+def follow(
+    comparison: Comparison, table: Path, seeds: int, workers: int, reported: Collection[str] | None = None
+) -> None:
     """:func:`compare` with a progress bar that counts runs."""
-    with bar(len(missing(table, comparison, seeds))) as shown:
-        for method, seed in compare(comparison, table, seeds, workers):
+    with bar(len(missing(table, comparison, seeds, reported))) as shown:
+        for method, seed in compare(comparison, table, seeds, workers, reported):
             shown.set_description(f"{method}, seed {seed}")
             shown.update()

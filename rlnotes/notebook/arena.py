@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from rlnotes.lm.compare import Comparison, follow
 from rlnotes.notebook.evidence import Evidence, read_evidence
 from rlnotes.notebook.figures import STYLES, new_figure
 from rlnotes.notebook.laboratory import check_told_apart, draw_band
@@ -19,6 +20,7 @@ from rlnotes.notebook.scores import (
     probability_of_improvement,
     scores,
     standings,
+    tuned_methods,
 )
 
 MARKERS = {"better": "^", "worse": "v", "not told apart": "o", "the reference": "D"}
@@ -143,6 +145,16 @@ def _tuning_told(evidence: Evidence, found: Scores) -> str:
         f"{', '.join(f'{rate} was best {chosen[rate]} times' for rate in rates)}. Where that is the smallest or "
         "the largest, a wider grid might have found a better one."
     )
+
+
+def hold(study: Comparison, table: Path, seeds: int, workers: int) -> None:
+    """Make the missing runs of an arena: those for tuning, then ``seeds`` of each recipe on each task at its own rate.
+
+    Shows a progress bar for each of the two. Runs that ``table`` holds are not made again.
+    """
+    follow(study, table, seeds, workers, reported=())
+    chosen = tuned_methods(read_evidence(table.stem, table, table.with_suffix(".json")))
+    follow(study, table, seeds, workers, reported=chosen)
 
 
 def report(folder: Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlnotes.cli import Arena
-from rlnotes.lm.arena import ARENA_TASKS, EVERY, RATES, arena, try_out
+from rlnotes.lm.arena import ARENA_TASKS, EVERY, RATES, TUNING_SEEDS, arena, try_out
 from rlnotes.lm.compare import append, begin, describe, missing, run
 from rlnotes.lm.shipped import has_weights
 from rlnotes.objectives import DAPO, GRPO, RECIPES, Choices
@@ -83,7 +83,7 @@ def test_methods_stop_at_their_own_number_of_tokens_and_their_table_knows(tmp_pa
     table = tmp_path / "t.csv"
     begin(study, table)
     append(study, table, name, 0, rows)
-    assert missing(table, study, seeds=1) == [(name, 100), (name, 101)]  # tuning seeds
+    assert missing(table, study, seeds=1) == [(name, seed) for seed in TUNING_SEEDS]
     assert describe(study)["comparison"]["methods"][name]["tokens"] == 60
     without = replace(study, methods={name: replace(method, tokens=None)})
     assert "tokens" not in describe(without)["comparison"]["methods"][name]
@@ -101,8 +101,14 @@ def test_the_command_has_the_defaults_of_the_arena():
 
 def test_the_command_makes_a_table_pictures_and_a_ranking(tmp_path: Path, capsys):
     out = tmp_path / "arena"
-    command = Arena(out, ("grpo", "pg_is"), ("needle",), (5e-4,), seeds=2, tokens=700)
+    command = Arena(out, ("grpo", "pg_is"), ("needle",), (5e-6, 5e-4), seeds=2, tokens=700)
     assert command() == 0
+    with (out / "table.csv").open(encoding="utf-8", newline="") as file:
+        runs = {(row["recipe"], row["rate"], int(row["seed"])) for row in csv.DictReader(file)}
+    tuning = {
+        (recipe, rate, seed) for recipe in ("grpo", "pg_is") for rate in ("5e-6", "5e-4") for seed in TUNING_SEEDS
+    }
+    assert runs - tuning == {(recipe, "5e-4", seed) for recipe in ("grpo", "pg_is") for seed in (0, 1)}
     said = capsys.readouterr().out
     assert "chance to beat grpo" in said and "Of 1 recipes" in said and "the reference" in said
     for name in ("ranking", "profiles", "curves"):
@@ -133,9 +139,9 @@ def test_a_command_that_cannot_be_followed_leaves_nothing_behind(tmp_path: Path,
 
 
 def test_an_interrupt_says_how_to_go_on(tmp_path: Path, capsys, monkeypatch):
-    def interrupted(*arguments):
+    def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlnotes.lm.compare.follow", interrupted)
+    monkeypatch.setattr("rlnotes.notebook.arena.follow", interrupted)
     assert Arena(tmp_path, ("grpo", "rloo"), ("needle",))() == 130
     assert "table.csv: the same command goes on" in capsys.readouterr().err

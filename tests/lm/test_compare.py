@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlnotes.lm.compare import COLUMNS, Comparison, Method, compare, compared, describe, missing, run
+from rlnotes.lm.compare import COUNTERS, METRICS, Comparison, Method, compare, compared, describe, missing, run
 from rlnotes.lm.config import TrainConfig
 from rlnotes.objectives import DR_GRPO, GRPO, Choices
 
@@ -99,13 +99,14 @@ def test_a_table_from_before_a_setting_and_a_column_is_gone_on_with(tmp_path: Pa
     for name in ("lags", "lag_weights", "switch", "measure_shift"):
         del old["comparison"]["base"][name]
     note.write_text(json.dumps(old), encoding="utf-8")
-    table.write_text(",".join(COLUMNS[:-2]) + "\n", encoding="utf-8")
+    older = ["method", *COUNTERS, *METRICS[:-2]]
+    table.write_text(",".join(older) + "\n", encoding="utf-8")
     assert compared(old) == describe(TINY)["comparison"]
     with pytest.raises(ValueError, match="other settings"):
         list(compare(replace(TINY, base=replace(TINY.base, lags=(4,))), table, seeds=1))
     assert len(list(compare(TINY, table, seeds=1))) == 2
     with table.open(encoding="utf-8", newline="") as file:
-        assert {len(line) for line in csv.reader(file)} == {len(COLUMNS) - 2}
+        assert {len(line) for line in csv.reader(file)} == {len(older)}
 
 
 def test_a_comparison_with_lags_knows_its_own_table(tmp_path: Path):
@@ -130,3 +131,16 @@ def test_a_description_tells_what_differs_from_a_default_and_every_number_and_no
     assert "Choices(gate=Clip(low=0.2, high=0.2))" in text
     assert "advantage=group_mean, aggregation=constant" in text
     assert "0x" not in text
+
+
+def test_methods_that_are_not_reported_are_only_tuned_on_and_a_table_holds_the_metrics_asked_for(tmp_path: Path):
+    study = replace(TINY, tuning_seeds=(7,), metrics=("accuracy",))
+    table = tmp_path / "a.csv"
+    assert [seed for _, seed in missing(table, study, 2, reported=())] == [7, 7]
+    made = list(compare(study, table, seeds=2, reported=["GRPO"]))
+    assert made == [(method, 7) for method in TINY.methods] + [("GRPO", 0), ("GRPO", 1)]
+    with table.open(encoding="utf-8", newline="") as file:
+        assert next(csv.reader(file)) == ["method", *COUNTERS, "accuracy"]
+    assert missing(table, study, 2) == [
+        (method, seed) for seed in (0, 1) for method in TINY.methods if method != "GRPO"
+    ]

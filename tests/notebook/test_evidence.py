@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from rlnotes.lm.arena import ARENA_TASKS, TUNING_SEEDS, arena
 from rlnotes.lm.compare import compared, describe
 from rlnotes.lm.comparisons import COMPARISONS
 from rlnotes.notebook.evidence import load_evidence, median_interval, paired_interval
+from rlnotes.notebook.scores import tuned_methods
+from rlnotes.objectives import RECIPES
 
 
 def test_a_missing_table_is_explained():
@@ -26,6 +29,21 @@ def test_every_comparison_has_its_table(name: str):
         for columns in runs.values():
             assert columns["tokens"][-1] >= comparison.tokens_of(method) > columns["tokens"][-2]
             assert not np.isnan(columns["accuracy"][[0, -1]]).any()
+
+
+def test_the_arena_has_its_table():
+    """Whole, of the recipes and settings that the package has now: all tuned alike, reported at their own rate only."""
+    evidence, study = load_evidence("17_arena"), arena()
+    assert compared(evidence.settings) == describe(study)["comparison"]
+    assert {method: tuple(runs) for method, runs in evidence.tuning.items()} == dict.fromkeys(
+        study.methods, TUNING_SEEDS
+    )
+    assert sorted(evidence.rows) == sorted(tuned_methods(evidence))
+    assert len(evidence.rows) == len(RECIPES) * len(ARENA_TASKS)
+    for method, runs in evidence.rows.items():
+        assert list(runs) == list(range(10))
+        for columns in runs.values():
+            assert columns["tokens"][-1] >= study.tokens_of(method) > columns["tokens"][-2]
 
 
 def test_the_median_interval_covers_its_median():
