@@ -31,6 +31,7 @@ from torch.nn import functional as F
 
 from rlnotes.bridge.extra import missing
 from rlnotes.bridge.settings import check_arguments, check_choices, find_recipe
+from rlnotes.estimators.divergences import tv_estimate
 from rlnotes.objectives import Batch, Choices, penalised_rewards, policy_loss
 from rlnotes.objectives.aggregations import Totals
 from rlnotes.objectives.diagnostics import no_gradient_fraction
@@ -66,8 +67,9 @@ class RecipeTrainer(GRPOTrainer):
 
     A token whose log-probability vLLM could not tell counts as if pi_k had sampled it, as in TRL. A mixture of experts
     keeps TRL's auxiliary loss beside the recipe's. Logged beside TRL's metrics, in the place of its clip fractions:
-    ``entropy`` of pi in nats; ``mismatch``, the mean abs(pi - mu) of the tokens' probabilities; and ``no_gradient``,
-    the share of tokens with an advantage and no gradient.
+    ``entropy`` of pi in nats; ``mismatch``, the mean abs(pi - mu) of the tokens' probabilities; ``tv``, the mean
+    abs(pi / mu - 1) / 2, which estimates the mean TV(mu, pi) if mu covers pi, while ``mismatch`` may be far below it
+    (000 section 7.1); and ``no_gradient``, the share of tokens with an advantage and no gradient.
 
     Raises ``ValueError`` for an unknown recipe, for a choice that TRL has no place for and for a setting in ``args``
     that goes against the recipe (:mod:`rlnotes.bridge.settings`).
@@ -229,8 +231,12 @@ class RecipeTrainer(GRPOTrainer):
         return Totals(responses, tokens, self.max_completion_length)
 
     def _log(self, batch: Batch, entropy: Tensor, loss: Tensor) -> None:
-        pi, mu = (batch.masked(f"logp_{policy}")[batch.mask].exp() for policy in ("current", "behavior"))
-        seen = dict(entropy=entropy[batch.mask[:, : entropy.shape[1]]].mean(), mismatch=(pi - mu).abs().mean())
+        pi, mu = (batch.masked(f"logp_{policy}")[batch.mask] for policy in ("current", "behavior"))
+        seen = dict(
+            entropy=entropy[batch.mask[:, : entropy.shape[1]]].mean(),
+            mismatch=(pi.exp() - mu.exp()).abs().mean(),
+            tv=tv_estimate(pi - mu).mean(),
+        )
         if loss.requires_grad:
             (gradient,) = torch.autograd.grad(loss, batch.logp, retain_graph=True)
             seen["no_gradient"] = no_gradient_fraction(batch, gradient)

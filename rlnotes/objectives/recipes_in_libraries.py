@@ -17,6 +17,7 @@ _BESIDE = ", of pi_k / mu, beside a clip around pi_k"
 _NONE = "none in what was read"
 _NO_TRM = "none: its masks of responses are by the product or the mean of ratios"
 _VERL_TRM = _BYPASS + "a large threshold, and rollout_rs="
+_VERL_KEPT = "; its function divides by what is kept, its engine by N"
 _VERL_DPPO = ": old_log_prob plays mu, and is recomputed in its own script; delta 0.2 and C = 3 unless set; token mean"
 _TOPK = ": the sampled token takes the place of the K-th, K = 20; "
 
@@ -157,7 +158,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "Stable-RL": _OPEN,
     },
     "seq_mis": {
-        "TRL": "sequence_mask, the default with vLLM: at most 3, no lower end" + _BESIDE,
+        "TRL": "sequence_mask" + _BESIDE + "; the default with vLLM: at most 3, no lower end",
         "verl": "rollout_is=sequence with a band" + _BESIDE + "; rollout_rs=seq_sum_k1 rejects by mu / pi_k",
         "OpenRLHF": "none: its one mask of responses is by the geometric mean",
         "slime": "mis.py at level sequence in mode mask" + _BESIDE,
@@ -172,21 +173,21 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     },
     "trm_max": {
         "TRL": _NO_TRM,
-        "verl": _VERL_TRM + "seq_max_k2 at delta^2 / 2; its function divides by what is kept, its engine by N",
+        "verl": _VERL_TRM + "seq_max_k2 at delta^2 / 2" + _VERL_KEPT,
         "OpenRLHF": _NO_TRM,
         "slime": "none; its veto has the lower end alone, of pi_k / mu",
         "Stable-RL": _OPEN,
     },
     "trm_avg": {
         "TRL": _NO_TRM,
-        "verl": _VERL_TRM + "seq_mean_k3: the same; its function divides by what is kept, its engine by N",
+        "verl": _VERL_TRM + "seq_mean_k3: the same" + _VERL_KEPT,
         "OpenRLHF": _NO_TRM,
         "slime": _NO_TRM,
         "Stable-RL": _OPEN,
     },
     "trm": {
         "TRL": _NO_TRM,
-        "verl": _VERL_TRM + "both; its function divides by what is kept, its engine by N",
+        "verl": _VERL_TRM + "seq_max_k2,seq_mean_k3, both limits" + _VERL_KEPT,
         "OpenRLHF": _NO_TRM,
         "slime": _NO_TRM,
         "Stable-RL": _OPEN,

@@ -99,7 +99,7 @@ def test_evaluation_has_groups_of_its_own_size(tmp_path: Path):
     trainer = made.trainer(tmp_path, "rloo", more=data, num_generations_eval=2, per_device_eval_batch_size=8)
     metrics = trainer.evaluate()
     assert metrics["eval_reward"] > 0
-    assert metrics["eval_mismatch"] == 0
+    assert metrics["eval_mismatch"] == metrics["eval_tv"] == 0
     assert "eval_no_gradient" not in metrics
     assert len(trainer._logs["advantages"]) == len(trainer._logs["prompt"]) == 8
     trainer.model.eval()

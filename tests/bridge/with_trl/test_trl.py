@@ -5,6 +5,7 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -91,7 +92,8 @@ def test_every_recipe_trains(tmp_path: Path, name: str):
     made.train(trainer)
     assert (made.weights(trainer) - before).abs().max() > 1e-4
     logged = trainer.state.log_history
-    assert logged[0]["mismatch"] == pytest.approx(0, abs=1e-6) != logged[1]["mismatch"]
+    for name in ("mismatch", "tv"):
+        assert logged[0][name] == pytest.approx(0, abs=1e-6) != logged[1][name]
     assert all(0 <= step["no_gradient"] <= 1 and step["entropy"] > 0 for step in logged[:2])
 
 
@@ -174,6 +176,24 @@ def test_no_gradient_is_the_share_of_tokens_behind_a_closed_gate(tmp_path: Path)
     assert trainer._metrics["eval"]["no_gradient"] == [pytest.approx(share)]
     assert 0.2 < share < 0.8
     assert RecipeTrainer._compute_loss(trainer, trainer.model, inputs).requires_grad
+
+
+def test_mismatch_and_tv_compare_pi_with_mu_on_the_models_own_tokens(tmp_path: Path):
+    trainer = made.trainer(tmp_path, "decoupled_ppo")
+    trainer.model.eval()
+    inputs = made.part(trainer)
+    inputs["tool_mask"] = torch.ones_like(inputs["completion_mask"])
+    inputs["tool_mask"][:, 1] = inputs["completion_mask"][:, 2] == 0  # the second of three or more tokens is a tool's
+    trainer._compute_loss(trainer.model, inputs)
+    pi, mu = made.logp(trainer, inputs).detach().double().exp(), inputs["sampling_per_token_logps"].double().exp()
+    own = [
+        (pi[i, t].item(), mu[i, t].item())
+        for i, t in (inputs["completion_mask"] * inputs["tool_mask"]).nonzero().tolist()
+    ]
+    logged = trainer._metrics["eval"]
+    assert logged["mismatch"] == [pytest.approx(fmean(abs(p - q) for p, q in own), rel=1e-4)]
+    assert logged["tv"] == [pytest.approx(fmean(abs(p - q) / q for p, q in own) / 2, rel=1e-4)]
+    assert logged["tv"][0] > 2 * logged["mismatch"][0]  # rare tokens hardly count in the one
 
 
 def test_a_cap_is_as_tall_as_it_says(tmp_path: Path):
