@@ -11,6 +11,7 @@ from benchmarks import (
     learn_reverse,
     reasoning_gym_tasks,
     step_against_trl,
+    step_time,
     topk_sampling,
 )
 from benchmarks.common import HERE, THREADS, require_trl
@@ -30,6 +31,7 @@ def main() -> None:
         require_trl()  # now, and not after a minute of work
         run(learn_reverse.NAME)
         run(step_against_trl.NAME)
+        run(step_time.NAME)
         run(topk_sampling.NAME)
         run(reasoning_gym_tasks.NAME)
         run(explorer_moves.NAME)

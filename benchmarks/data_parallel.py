@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +28,8 @@ COMPARED, TIMED = 5, 20  # steps until the weights are compared, and after that
 COMMON = TrainConfig(group_size=16, warm_start="none", steps=COMPARED + TIMED)
 CPU = (replace(COMMON, prompts=32, micro_batches=2), 8)
 GPU = (replace(COMMON, prompts=256, micro_batches=4, preset="large", device="cuda"), 32)
-GOAL: Json = dict(times_rounding=10)  # weights: at most so far apart as many times what another order of one sum makes
+# first gradient and movement: at most so many times as far apart as another order of one process's sums puts them
+GOAL: Json = dict(times_rounding=10)
 
 
 class PartlyRight(Reverse):
@@ -38,22 +40,25 @@ class PartlyRight(Reverse):
         return (rollout.tokens == self.solve(rollout.prompts)[rollout.group]).float().mean(-1)
 
 
-def weights_of(trainer) -> Tensor:
-    return torch.cat([weight.detach().flatten() for weight in trainer.model.parameters()]).cpu()
+def flat(parts: Iterable[Tensor]) -> Tensor:
+    """All numbers in one vector."""
+    return torch.cat([part.detach().flatten() for part in parts]).cpu()
 
 
 def work(folder: Path, micro_batches: int) -> None:
-    """In each process: a run. Rank 0 leaves seconds, first tokens, and weights before and after some steps."""
+    """In each process: a run. Rank 0 leaves seconds, and the first tokens, the first gradient and how weights moved."""
     config, size = GPU if torch.cuda.is_available() else CPU
     trainer = trainer_class()(replace(config, micro_batches=micro_batches), task=PartlyRight(size))
     draw, drawn = trainer._draw, []
     trainer._draw = lambda: drawn.append(draw()) or drawn[-1]
-    start = weights_of(trainer)
+    start = flat(trainer.model.parameters())
+    list(trainer.run(1))
+    gradient = flat(trainer.optimizer.state[weight]["exp_avg"] for weight in trainer.model.parameters())  # times 1 - b1
     list(trainer.run(COMPARED))
-    compared = weights_of(trainer)
+    moved = flat(trainer.model.parameters()) - start
     seconds = [row["seconds"] for row in trainer.run()]
     if trainer.share.rank == 0:
-        torch.save(dict(start=start, compared=compared, tokens=drawn[0].tokens.cpu()), folder / "tensors.pt")
+        torch.save(dict(gradient=gradient, moved=moved, tokens=drawn[0].tokens.cpu()), folder / "tensors.pt")
         (folder / "seconds.json").write_text(json.dumps(seconds), encoding="utf-8")
 
 
@@ -68,8 +73,19 @@ def run(processes: int, micro_batches: int) -> tuple[list[float], dict[str, Tens
         return seconds, torch.load(Path(folder) / "tensors.pt")
 
 
-def farthest(a: Tensor, b: Tensor) -> float:
-    return (a.double() - b.double()).abs().max().item()
+def apart(found: dict[str, Tensor], one: dict[str, Tensor]) -> Json:
+    """How far a run is from that of ``one`` process: relative norms; of single weights; how many tokens differ."""
+    return dict(
+        gradient=relative(found["gradient"], one["gradient"]),
+        movement=relative(found["moved"], one["moved"]),
+        largest_weight_difference=(found["moved"] - one["moved"]).abs().max().item(),
+        first_tokens_that_differ=int((found["tokens"] != one["tokens"]).sum()),
+    )
+
+
+def relative(a: Tensor, b: Tensor) -> float:
+    """The norm of the difference over the norm of ``b``."""
+    return ((a.double() - b.double()).norm() / b.double().norm()).item()
 
 
 def main() -> None:
@@ -77,29 +93,24 @@ def main() -> None:
     gpus = torch.cuda.device_count()
     config, size = GPU if gpus else CPU
     there = [n for n in PROCESSES if n <= (gpus or os.cpu_count() or 1)]
-    seconds, tensors = {}, {}
-    for n in there:
-        seconds[n], tensors[n] = run(n, config.micro_batches)
-        print(f"{n} processes: {1000 * statistics.median(seconds[n]):.0f} ms a step")
-    one = tensors[1]
-    rounding = farthest(run(1, 2 * config.micro_batches)[1]["compared"], one["compared"])
+    seconds, one = run(1, config.micro_batches)
+    processes = {"1": dict(seconds=spread(seconds), speedup=1.0)}
+    rounding = apart(run(1, 2 * config.micro_batches)[1], one)
+    print(f"one process, {1000 * statistics.median(seconds):.0f} ms a step; in another order {rounding}")
+    for n in there[1:]:
+        taken, tensors = run(n, config.micro_batches)
+        speedup = statistics.median(seconds) / statistics.median(taken)
+        processes[str(n)] = dict(seconds=spread(taken), speedup=speedup, apart=apart(tensors, one))
+        print(f"{n} processes: {processes[str(n)]}")
     numbers: Json = dict(
         device=torch.cuda.get_device_name() if gpus else "CPU",
         preset=config.preset,
         responses=config.prompts * config.group_size,
         size=size,
         steps_compared=COMPARED,
-        weights_moved=farthest(one["compared"], one["start"]),
+        weights_moved=one["moved"].abs().max().item(),
         rounding=rounding,
-        processes={
-            str(n): dict(
-                seconds=spread(seconds[n]),
-                speedup=statistics.median(seconds[1]) / statistics.median(seconds[n]),
-                largest_weight_difference=farthest(tensors[n]["compared"], one["compared"]),
-                first_tokens_that_differ=int((tensors[n]["tokens"] != one["tokens"]).sum()),
-            )
-            for n in there
-        },
+        processes=processes,
     )
     write_result(NAME, GOAL, numbers, environment)
 

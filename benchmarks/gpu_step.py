@@ -1,22 +1,32 @@
-"""How fast is an RL step on one GPU, one operation at a time and as one CUDA graph? And how far is it from the card?
+"""How fast is an RL step on one GPU, one operation at a time and as one CUDA graph, and with torch.compile? How fast is
+TRL's? And how far are they from what the card can do?
 
 The floor of a rollout or of an update is the larger of two times: its multiplications at the card's rate in the same
 precision, and the bytes that it must move at the card's bandwidth. Both rates are measured first, on this card.
 """
 
+import json
+import os
 import statistics
+import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.common import Environment, Json, write_result
+from benchmarks.common import HERE, Environment, Json, go_offline, write_result
 from benchmarks.data_parallel import PartlyRight
 from rlnotes.lm.collection import Collection, Sampled, collect
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.cuda_graph import captured
+from rlnotes.lm.model import Transformer
 from rlnotes.lm.static_step import StaticStep
 from rlnotes.lm.trainer import Trainer
 
@@ -31,6 +41,15 @@ CASES = {  # a preset, and how many letters are reversed
 SEEDS = (0, 1, 2)
 TARGET, EVALUATE_EVERY, MOST_STEPS = 0.95, 5, 150
 REPEATS = 15
+PATIENCE = dict(compiling=200, compiled=120, TRL=120)  # seconds for a process of its own
+KINDS = {  # of kernels, by what their names hold: the first that fits
+    "compiled": ("triton_",),
+    "attention": ("_attend", "sdpa", "fmha", "cudnn"),
+    "products": ("gemm", "nvjet", "splitK"),
+    "norms": ("norm", "GammaBeta"),
+    "copies and casts": ("copy", "Copy"),
+    "additions": ("CUDAFunctor_add", "AddFunctor"),
+}
 GOAL: Json = dict(seconds_to_target=0.2, times_the_floor_large=3.0)
 
 
@@ -59,7 +78,11 @@ def ceilings() -> Json:
 
 
 def floors(trainer: Trainer, rates: Json) -> Json:
-    """Milliseconds that a rollout and an update need at the least, as this package does them: prompts are read once."""
+    """Milliseconds that a rollout and an update need at the least, as this package does them: prompts are read once.
+
+    At every token each response reads the keys and values of its prompt. ``rollout_shared`` is what would do if those
+    of a prompt came from memory once for its group, as they can where the card's cache holds them.
+    """
     config, task = trainer.config, trainer.task
     b, n, p, t = config.prompts, config.prompts * config.group_size, task.prompt_length, task.max_response_length
     sizes, number = trainer.model.config, 2 if config.precision == "bfloat16" else 4
@@ -68,12 +91,14 @@ def floors(trainer: Trainer, rates: Json) -> Json:
     read = b * p + n * (t - 1)  # tokens that go through the blocks
     seen = b * p**2 / 2 + n * sum(p + i for i in range(1, t))  # pairs of a query and a key
     forward = 2 * weights * read + 4 * layers * d * seen + 2 * d * sizes.vocab_size * n * t
-    cache = 2 * layers * d * number * n * sum(p + i for i in range(1, t))  # keys and values, read at every token
-    moved = cache + weights * number * t
+    token = 2 * layers * d * number  # its keys and values
+    own, prompts = n * sum(range(1, t)), n * p * (t - 1)  # tokens whose keys and values are read
+    moved, shared = ((own + of_prompts) * token + weights * number * t for of_prompts in (prompts, b * p * (t - 1)))
     optimizer = trainer.model.n_parameters * 4 * 7  # weights and two moments there and back, the gradient once
     rate, bandwidth = rates[config.precision], rates["bytes"]
     return dict(
         rollout=1e3 * max(forward / rate, moved / bandwidth),
+        rollout_shared=1e3 * max(forward / rate, shared / bandwidth),
         update=1e3 * max(3 * forward / rate, optimizer / bandwidth),
     )
 
@@ -94,32 +119,120 @@ def parts(trainer: Trainer) -> dict[str, Callable[[], Tensor]]:
     )
 
 
-def speeds(config: TrainConfig, size: int, rates: Json) -> Json:
-    """Milliseconds and tokens a second of a rollout, an update, and a step, in both ways; times the floor."""
-    task = PartlyRight(size)
-    trainer = Trainer(config, task)
+def compile_blocks(model: Transformer) -> None:
+    """Compile what a block does before and after its attention: what can be fused, and knows no caches.
+
+    No views leave the compiled parts: torch 2.11 rebuilt such views wrongly in a pass with gradients
+    (pytorch/pytorch#185630).
+    """
+    for block in model.blocks:
+        for name in ("side_by_side", "finish"):
+            setattr(block, name, torch.compile(getattr(block, name), dynamic=False))
+
+
+def speeds(case: str, names: tuple[str, str] = ("eager", "graph"), compiled: bool = False) -> dict[str, Json]:
+    """Milliseconds of a rollout and an update, as they come and as a graph, and of the kernels of the latter; of a
+    step. The two ways are called ``names``. Prints what it has so far.
+
+    A step without a graph leaves out groups that teach nothing. Its shapes change, so it is not compiled.
+    """
+    config, size = CASES[case]
+    ways: dict[str, Json] = {name: {} for name in names}
+    trainers = [Trainer(replace(config, cuda_graph=graph), PartlyRight(size)) for graph in (False, True)]
+    if compiled:
+        for trainer in trainers:
+            compile_blocks(trainer.model)
+    for part, work in parts(trainers[0]).items():
+        work()
+        replayed = captured(work, trainers[0].generator)
+        for name, done in zip(names, (work, replayed), strict=True):
+            ways[name][f"{part}_ms"] = milliseconds(done)
+        ways[names[1]][f"{part}_kernels_ms"] = by_kind(replayed)
+        print(json.dumps(ways), flush=True)
+    for name, trainer in zip(names, trainers, strict=True):
+        if trainer.config.cuda_graph or not compiled:
+            seconds = [trainer.rl_step()["seconds"] for _ in range(REPEATS + 2)]
+            ways[name]["step_ms"] = 1e3 * statistics.median(seconds[2:])
+    print(json.dumps(ways), flush=True)
+    return ways
+
+
+def by_kind(work: Callable[[], object]) -> dict[str, float]:
+    """Milliseconds of the kernels of ``work``, by their kind, the longest first."""
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        work()
+        torch.cuda.synchronize()
+    found = dict.fromkeys((*KINDS, "others"), 0.0)
+    for kernel in seen.key_averages():
+        kinds = [kind for kind, parts in KINDS.items() if any(part in kernel.key for part in parts)]
+        found[(*kinds, "others")[0]] += kernel.self_device_time_total / 1e3
+    return {kind: spent for kind, spent in sorted(found.items(), key=lambda pair: -pair[1]) if spent > 0}
+
+
+def of_trl(case: str) -> None:
+    """The same of TRL's GRPOTrainer."""
+    go_offline()
+    from benchmarks.trl_on_gpu import trl_speeds  # late: TRL is optional and slow to import
+
+    config, size = CASES[case]
+    trl_speeds(config, PartlyRight(size))
+
+
+def of_compiled(case: str) -> None:
+    """See :func:`speeds`."""
+    speeds(case, ("compiled", "compiled graph"), compiled=True)
+
+
+def of_compiling(case: str) -> None:
+    """Seconds until a rollout and an update are done for the first time, and compiled."""
+    config, size = CASES[case]
+    trainer = Trainer(config, PartlyRight(size))
+    compile_blocks(trainer.model)
+    began = time.perf_counter()
+    for work in parts(trainer).values():
+        work()
+    torch.cuda.synchronize()
+    print(json.dumps(dict(compiling=dict(seconds=time.perf_counter() - began))))
+
+
+OWN = {"compiled": of_compiled, "compiling": of_compiling, "TRL": of_trl}
+
+
+def in_own_process(part: str, case: str) -> dict[str, Json]:
+    """What a function of OWN prints last: a compiler or a library that fails does not end the benchmark then."""
+    command = [sys.executable, "-m", f"benchmarks.{NAME}", part, case]
+    process = subprocess.Popen(command, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        out, errors = process.communicate(timeout=PATIENCE[part])
+        failed = f"ended with {process.returncode}" if process.returncode else ""
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, errors = process.communicate()
+        failed = f"not done after {PATIENCE[part]} s"
+    found = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    ways: dict[str, Json] = found[-1] if found else {part: {}}
+    if failed:
+        print(part, case, failed, errors[-2000:], flush=True)
+        ways = {name: way | dict(failed=failed) for name, way in ways.items()}
+    return ways
+
+
+def preset(case: str, rates: Json) -> Json:
+    """What one process can measure of a preset; the tokens of each part, and its floor."""
+    config, size = CASES[case]
+    task, trainer = PartlyRight(size), Trainer(config, PartlyRight(size))
     n = config.prompts * config.group_size
-    tokens = dict(
-        rollout=n * task.max_response_length,
-        update=config.prompts * task.prompt_length + n * task.max_response_length,
+    return dict(
+        responses=n,
+        prompt_length=task.prompt_length,
+        response_length=task.max_response_length,
+        floor_ms=floors(trainer, rates),
+        tokens=dict(
+            rollout=n * task.max_response_length,
+            update=config.prompts * task.prompt_length + n * task.max_response_length,
+        ),
+        ways=speeds(case),
     )
-    least = floors(trainer, rates)
-    found: Json = dict(responses=n, prompt_length=task.prompt_length, response_length=task.max_response_length)
-    for part, work in parts(trainer).items():
-        eager, graphed = milliseconds(work), milliseconds(captured(work, trainer.generator))
-        found[part] = dict(
-            eager_ms=eager,
-            graph_ms=graphed,
-            floor_ms=least[part],
-            times_floor=graphed / least[part],
-            eager_tokens_per_second=tokens[part] / eager * 1e3,
-            graph_tokens_per_second=tokens[part] / graphed * 1e3,
-        )
-    ways = dict(eager=trainer, graph=Trainer(replace(config, cuda_graph=True), PartlyRight(size)))
-    for way, stepping in ways.items():
-        seconds = [stepping.rl_step()["seconds"] for _ in range(REPEATS + 2)]
-        found[f"step_{way}_ms"] = 1e3 * statistics.median(seconds[2:])
-    return found
 
 
 def learn(seed: int, cuda_graph: bool) -> Json:
@@ -141,6 +254,9 @@ def learn(seed: int, cuda_graph: bool) -> Json:
 def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("this benchmark needs a GPU")
+    if len(sys.argv) > 1:
+        part, case = sys.argv[1:]
+        return OWN[part](case)
     environment = Environment(f"python -m benchmarks.{NAME}")
     learn(0, False)  # libraries set themselves up
     runs = {way: [learn(seed, way == "graph") for seed in SEEDS] for way in ("eager", "graph")}
@@ -148,12 +264,19 @@ def main() -> None:
         print(way, *(f"{run['steps']} steps {run['seconds']:.3f} s" for run in of_way), sep="  ", flush=True)
     rates = ceilings()
     print(rates, flush=True)
-    presets: Json = {}
-    for case, (config, size) in CASES.items():
-        presets[case] = speeds(config, size, rates)
-        print(case, presets[case], flush=True)
+    presets: dict[str, Json] = {case: preset(case, rates) for case in CASES}
     numbers: Json = dict(card=torch.cuda.get_device_name(), ceilings=rates, learning=runs, presets=presets)
     write_result(NAME, GOAL, numbers, environment)
+    with TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder  # empty now; the timed processes find what these compile
+        for case, first in zip(CASES, pool.map(partial(in_own_process, "compiling"), CASES), strict=True):
+            print(case, first, flush=True)
+            presets[case] |= first
+        for part in ("compiled", "TRL"):
+            for case in reversed(CASES):
+                presets[case]["ways"] |= in_own_process(part, case)
+                print(case, presets[case]["ways"], flush=True)
+                write_result(NAME, GOAL, numbers, environment)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The table in ``benchmarks/README.md``, written from the stored results. No number in it is typed by hand."""
 
 from benchmarks import (
+    batched_runs,
     cartpole_against_sb3,
     data_parallel,
     explorer_moves,
@@ -8,6 +9,7 @@ from benchmarks import (
     learn_reverse,
     reasoning_gym_tasks,
     step_against_trl,
+    step_time,
     topk_sampling,
 )
 from benchmarks.common import HERE, Json, read_result
@@ -35,12 +37,14 @@ def tables() -> str:
     benchmarks = (
         (learn_reverse.NAME, learn_rows),
         (step_against_trl.NAME, step_rows),
+        (step_time.NAME, time_rows),
         (topk_sampling.NAME, topk_rows),
         (reasoning_gym_tasks.NAME, gym_rows),
         (explorer_moves.NAME, explorer_rows),
         (cartpole_against_sb3.NAME, cartpole_rows),
         (data_parallel.NAME, parallel_rows),
         (gpu_step.NAME, gpu_rows),
+        (batched_runs.NAME, batched_rows),
     )
     for name, rows in benchmarks:
         result = read_result(name)
@@ -96,6 +100,29 @@ def step_rows(result: Json) -> list[str]:
         rows.append(row(f"{case}: CPU ms of one step or rollout", "", seconds))
         rows.append(row(f"{case}: groups without a gradient", "", show_wasted(numbers["samples"])))
         rows.append(row(f"{case}: same objective", "", show_objective(numbers["objective"])))
+    return rows
+
+
+def time_rows(result: Json) -> list[str]:
+    """For each number of sequences: where the time goes, and how much faster than TRL's a step could be at best."""
+    rows, peer = [], read_result(step_against_trl.NAME)
+    for sequences, found in result["numbers"].items():
+        profiled, products = found["profiled"], found["products"]
+        kinds = ", ".join(f"{kind} {ms:.1f}" for kind, ms in profiled["kinds"].items())
+        measured = f"{kinds}; {profiled['whole']:.1f} in all, {found['cpu_ms']:.1f} CPU ms without the profiler"
+        rows.append(row(f"{sequences} sequences: wall ms of a step, by kind", "", measured))
+        kernels = sum(profiled["kinds"][kind] for kind in step_time.KERNELS)
+        rate = f"{products['mflop']:.0f} MFLOP at {products['mflop'] / products['ms']:.0f} GFLOP/s"
+        floors = {
+            f"the floor, its matrix products by themselves, {rate}": products["ms"],
+            "its products, attention and other kernels as they run, and nothing else": kernels,
+        }
+        for what, ms in floors.items():
+            measured = f"{ms:.1f} ms"
+            if peer is not None:
+                trl = peer["numbers"][f"{sequences} sequences, TRL as it comes"]["seconds"]["trl"]["cpu"]["median"]
+                measured += f"; the step of TRL takes {1000 * trl / ms:.1f} times as long"
+            rows.append(row(f"{sequences} sequences: {what}", "", measured))
     return rows
 
 
@@ -161,24 +188,36 @@ def cartpole_rows(result: Json) -> list[str]:
 
 
 def parallel_rows(result: Json) -> list[str]:
-    """One line per number of processes: the step's time, and how far the weights are from those of one process."""
-    numbers, rows = result["numbers"], []
-    aim = result["goal"]["times_rounding"] * numbers["rounding"]
+    """One line per number of processes, its time and how far it is from one process; and one for another order."""
+    goal, numbers, rows = result["goal"], result["numbers"], []
+    times, rounding = goal["times_rounding"], numbers["rounding"]
+    aims = {what: times * rounding[what] for what in ("gradient", "movement")}
+    aim = f"at most {times} times another order: {', '.join(f'{what} {most:.0e}' for what, most in aims.items())}"
     for n, found in numbers["processes"].items():
-        seconds, apart = found["seconds"]["median"], found["largest_weight_difference"]
-        measured = (
-            f"{1000 * seconds:.0f} ms a step, {found['speedup']:.2f} times as fast as one; after "
-            f"{numbers['steps_compared']} steps weights differ by at most {apart:.0e}, and had moved by up to "
-            f"{numbers['weights_moved']:.0e}; {found['first_tokens_that_differ']} of the first tokens differ"
-        )
         what = f"{n} x {numbers['device']}, `{numbers['preset']}`, {numbers['responses']} responses"
-        goal = f"at most {aim:.0e} apart: {result['goal']['times_rounding']} times rounding"
-        rows.append(row(what, goal if n != "1" else "", measured, None if n == "1" else apart <= aim))
+        time = f"{1000 * found['seconds']['median']:.0f} ms a step"
+        if n == "1":
+            order = show_apart(rounding, numbers)
+            rows += [row(what, "", time), row("the same, its sums in another order", "", order)]
+            continue
+        met = all(found["apart"][what] <= most for what, most in aims.items())
+        measured = f"{time}, {found['speedup']:.2f} times as fast as one; {show_apart(found['apart'], numbers)}"
+        rows.append(row(what, aim, measured, met))
     return rows
 
 
+def show_apart(apart: Json, numbers: Json) -> str:
+    """How far a run is from that of one process."""
+    return (
+        f"the first gradient is {apart['gradient']:.0e} of its norm away, the weights' movement in "
+        f"{numbers['steps_compared']} steps {apart['movement']:.0e} of its norm, and single weights up to "
+        f"{apart['largest_weight_difference']:.0e} of {numbers['weights_moved']:.0e}; "
+        f"{apart['first_tokens_that_differ']} of the first tokens differ"
+    )
+
+
 def gpu_rows(result: Json) -> list[str]:
-    """One line per seed that learns, then three per preset: a rollout, an update, a step."""
+    """One line per seed that learns, then for each preset its rollout, its update, a step, and where time goes."""
     goal, numbers, rows = result["goal"], result["numbers"], []
     limit, times = goal["seconds_to_target"], goal["times_the_floor_large"]
     learning = numbers["learning"]
@@ -190,18 +229,67 @@ def gpu_rows(result: Json) -> list[str]:
         what = f"{numbers['card']}: `reverse` to 95 %, seed {graph['seed']}"
         rows.append(row(what, f"at most {limit} s", measured, graph["seconds"] <= limit))
     for preset, found in numbers["presets"].items():
-        large = preset.startswith("large")
+        ways = found["ways"]
         for part in ("rollout", "update"):
-            one = found[part]
-            measured = (
-                f"{one['graph_ms']:.2f} ms, {one['graph_tokens_per_second'] / 1e6:.2f} M tokens/s, "
-                f"{one['times_floor']:.1f} times the floor; without a graph {one['eager_ms']:.2f} ms"
-            )
-            aim = f"at most {times:g} times the floor" if large else ""
-            rows.append(row(f"{preset}: {part}", aim, measured, one["times_floor"] <= times if large else None))
-        step = f"{found['step_graph_ms']:.2f} ms; without a graph {found['step_eager_ms']:.2f} ms"
+            floor, aimed = found["floor_ms"][part], preset.startswith("large")
+            least = min(way[f"{part}_ms"] for name, way in ways.items() if name != "TRL" and f"{part}_ms" in way)
+            shown = [f"{name} {show_speed(way, part, found)}" for name, way in ways.items()]
+            aim, met = (f"at most {times:g} times the floor", least <= times * floor) if aimed else ("", None)
+            rows.append(row(f"{preset}: {part}", aim, "; ".join([f"floor {floor:.3f} ms", *shown]), met))
+        steps = [f"{name} {way['step_ms']:.2f} ms" for name, way in ways.items() if "step_ms" in way]
+        if "seconds" in found.get("compiling", {}):
+            steps.append(f"first rollout and update, compiled: {found['compiling']['seconds']:.0f} s")
         lengths = f"{found['responses']} responses of {found['response_length']} tokens"
-        rows.append(row(f"{preset}: step, {lengths}", "", step))
+        rows.append(row(f"{preset}: step, {lengths}", "", "; ".join(steps)))
+        for name, way in ways.items():
+            kernels = [
+                f"{part}: {show_kernels(way[key])}"
+                for part in ("rollout", "update")
+                if (key := f"{part}_kernels_ms") in way
+            ]
+            if kernels:
+                rows.append(row(f"{preset}, {name}: ms of kernels", "", "; ".join(kernels)))
+    return rows
+
+
+def show_speed(way: Json, part: str, found: Json) -> str:
+    """Milliseconds of a rollout or an update, its tokens a second, and how far it is from its floor."""
+    if f"{part}_ms" not in way:
+        return f"none ({way.get('failed', 'not measured')})"
+    spent = way[f"{part}_ms"]
+    rate = found["tokens"][part] / spent / 1e3
+    return f"{spent:.2f} ms ({rate:.2f} M tokens/s, {spent / found['floor_ms'][part]:.1f} times the floor)"
+
+
+def show_kernels(spent: Json) -> str:
+    """Milliseconds by kind."""
+    return ", ".join(f"{kind} {value:.2f}" for kind, value in spent.items())
+
+
+def batched_rows(result: Json) -> list[str]:
+    """Two lines per task, how fast and how alike, and one for the machine's cores if they were tried."""
+    goal, numbers, rows = result["goal"], result["numbers"], []
+    times, errors = goal["times_single"], goal["standard_errors"]
+    for task, found in numbers["tasks"].items():
+        batched, single, alike = found["batched"], found["single"], found["agreement"]
+        way = "by a CUDA graph each" if single["cuda_graph"] else "one operation at a time"
+        measured = (
+            f"{batched['runs_per_minute']:.0f} ({batched['runs']} runs in {batched['seconds']:.1f} s); one after the "
+            f"other, {way}, {single['runs_per_minute']:.0f}: {found['times_single']:.1f} times as many"
+        )
+        what, aim = f"{numbers['card']}, `{task}`: runs a minute in batches", f"at least {times:g} times as many"
+        rows.append(row(what, aim, measured, found["times_single"] >= times))
+        apart = abs(alike["batched"] - alike["alone"])
+        measured = (
+            f"mean of seeds {alike['batched']:.3f} in a batch, {alike['alone']:.3f} alone; one seed differs by at most "
+            f"{alike['largest_difference']:.3f}, seeds among each other by {alike['standard_deviation']:.3f}"
+        )
+        aim = f"means at most {errors:g} standard errors apart"
+        met = apart <= errors * alike["standard_error"]
+        rows.append(row(f"accuracy of {alike['method']}, {alike['seeds']} seeds", aim, measured, met))
+    if (cores := numbers.get("cores")) is not None:
+        measured = f"{cores['runs_per_minute']:.0f} ({cores['runs']} runs in {cores['seconds']:.1f} s)"
+        rows.append(row(f"{cores['workers']} cores of that machine, `{cores['task']}`: runs a minute", "", measured))
     return rows
 
 

@@ -23,6 +23,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from benchmarks.common import Clock, Json
 from rlnotes.estimators.baselines import group_mean_std
+from rlnotes.lm.config import PRESETS
 from rlnotes.lm.tasks import ExactMatchTask, Vocabulary
 from rlnotes.objectives import GRPO, Batch, policy_loss
 
@@ -41,16 +42,17 @@ def make_tokenizer(vocabulary: Vocabulary) -> PreTrainedTokenizerFast:
         return PreTrainedTokenizerFast.from_pretrained(folder, padding_side="left")
 
 
-def make_model(task: ExactMatchTask, seed: int) -> Qwen2ForCausalLM:
-    """A Qwen2 with the width, depth, heads and vocabulary of the preset tiny, and about as many parameters."""
+def make_model(task: ExactMatchTask, seed: int, preset: str = "tiny") -> Qwen2ForCausalLM:
+    """A Qwen2 with the width, depth, heads and vocabulary of a ``preset``, and about as many parameters."""
     torch.manual_seed(seed)
+    sizes = PRESETS[preset]
     config = Qwen2Config(
         vocab_size=len(task.vocabulary),
-        hidden_size=64,
-        intermediate_size=170,  # SwiGLU has three matrices: 3 * 170 is about 2 * 256
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
+        hidden_size=sizes["d_model"],
+        intermediate_size=8 * sizes["d_model"] // 3,  # SwiGLU has three matrices: 3 * 170 is about 2 * 256
+        num_hidden_layers=sizes["n_layers"],
+        num_attention_heads=sizes["n_heads"],
+        num_key_value_heads=sizes["n_heads"],
         max_position_embeddings=task.prompt_length + task.max_response_length,
         tie_word_embeddings=False,
         bos_token_id=None,
@@ -136,9 +138,16 @@ class StepClock(TrainerCallback):
 
 
 def settings(
-    folder: str, sequences: int, group_size: int, steps: int, length: int, learning_rate: float, checkpointing: bool
+    folder: str,
+    sequences: int,
+    group_size: int,
+    steps: int,
+    length: int,
+    learning_rate: float,
+    checkpointing: bool,
+    bf16: bool = False,
 ) -> GRPOConfig:
-    """One update per rollout on all of it, in float32, no KL: what rlnotes does, and no work beside it."""
+    """One update per rollout on all of it, no KL: what rlnotes does, in its precision, and no work beside it."""
     return GRPOConfig(
         output_dir=folder,
         max_steps=steps,
@@ -161,8 +170,8 @@ def settings(
         max_grad_norm=1.0,
         weight_decay=0.0,
         gradient_checkpointing=checkpointing,
+        bf16=bf16,
         # what would cost TRL time and give nothing here: its defaults are on for most of these
-        bf16=False,
         logging_strategy="no",
         save_strategy="no",
         report_to="none",

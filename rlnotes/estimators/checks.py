@@ -1,5 +1,8 @@
 """What estimators ask of their arrays, NumPy or torch. Every error names the argument, the index, and the way out."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from array_api_compat import array_namespace
@@ -7,6 +10,7 @@ from array_api_compat import array_namespace
 Array = Any  # a NumPy array or a torch tensor
 
 _ERROR = 2  # torch's number for the mode "error"
+_UNREAD = ContextVar("unread", default=False)
 TOLERANCE = 1e-3  # above 0, for log-probabilities: what float32 rounding may leave
 
 
@@ -21,15 +25,30 @@ def require(name: str, values: Array, ok: Array, advice: str, error: type[ValueE
 
 def readable(array: Array) -> bool:
     """False where no value of ``array`` may be asked for: on a GPU while a CUDA graph is captured, when there are no
-    values yet, or while waiting for the GPU is forbidden (``torch.cuda.set_sync_debug_mode("error")``).
+    values yet, or while waiting for the GPU is forbidden (``torch.cuda.set_sync_debug_mode("error")``); and within
+    :func:`unread`.
 
     Checks of values are then left out; whoever captures has to find out by other means what they would find.
     """
+    if _UNREAD.get():
+        return False
     if not getattr(array, "is_cuda", False):
         return True
     from torch import cuda  # only here: estimators take NumPy arrays without torch
 
     return not cuda.is_current_stream_capturing() and cuda.get_sync_debug_mode() < _ERROR
+
+
+@contextmanager
+def unread() -> Iterator[None]:
+    """Leave out checks of values: within ``torch.vmap`` there are none to ask for, and of many runs in one batch a bad
+    one must not stop the others.
+    """
+    before = _UNREAD.set(True)
+    try:
+        yield
+    finally:
+        _UNREAD.reset(before)
 
 
 def same_shape(**arrays: Array) -> None:

@@ -6,6 +6,7 @@ purpose, one cause at a time, and the sampler records the log-probabilities of t
 
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import get_args
 
 import torch
@@ -96,4 +97,4 @@ class Behavior:
         """
         if self.logit_noise == 0:
             return logits
-        return logits + share.noise(logits, lambda noise: noise.normal_(0.0, self.logit_noise, generator=generator))
+        return logits + share.noise(logits, partial(Tensor.normal_, std=self.logit_noise), generator)

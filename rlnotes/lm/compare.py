@@ -3,9 +3,10 @@
 import csv
 import json
 import platform
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 
 from rlnotes.lm.clipped import ClippedTokens
-from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.config import Metrics, TrainConfig
 from rlnotes.lm.progress import bar
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import Choices
@@ -83,30 +84,48 @@ def run(comparison: Comparison, method: str, seed: int) -> list[Row]:
     With ``count_clipped`` rows follow on the tokens clipped most often over the whole run.
     """
     trainer = Trainer(comparison.config(method, seed), choices=comparison.methods[method].choices)
-    budget = comparison.tokens_of(method)
     for _ in trainer.run(steps=0):  # the warm start, where no weights are shipped
         pass
-    rows: list[Row] = [dict(step=0, tokens=0, accuracy=trainer.evaluate(comparison.prompts_evaluated))]
+    measure = partial(trainer.evaluate, comparison.prompts_evaluated)
+    curve = Curve(comparison, method, measure())
     clipped = ClippedTokens(len(trainer.task.vocabulary))
     try:
         for metrics in trainer.run(steps=10**9):
             if trainer.clipped is not None:
                 clipped += trainer.clipped
-            over = trainer.tokens >= budget
-            if over or trainer.step % comparison.evaluate_every == 0:
-                metrics["accuracy"] = trainer.evaluate(comparison.prompts_evaluated)
-            if over or trainer.step % comparison.record_every == 0:
-                rows.append(metrics)
-            if over:
+            curve.take(trainer, metrics, measure)
+            if curve.ended:
                 break
     except ValueError:
         if trainer.step == 0:  # not even one step: the settings are wrong
             raise
-        lost = (trainer.tokens, max(trainer.tokens, budget))
-        rows += [dict(step=trainer.step, tokens=tokens, accuracy=0.0) for tokens in lost]
-    end = dict(step=trainer.step, tokens=rows[-1]["tokens"])
+        curve.lose(trainer)
+    end = dict(step=trainer.step, tokens=curve.rows[-1]["tokens"])
     reported = seed not in comparison.tuning_seeds
-    return rows + [end | row for row in clipped.rows(trainer.task.vocabulary.names) if reported]
+    return curve.rows + [end | row for row in clipped.rows(trainer.task.vocabulary.names) if reported]
+
+
+class Curve:
+    """The rows of one run, as it goes on; the first is its start, with ``step`` 0 and its ``accuracy``."""
+
+    def __init__(self, comparison: Comparison, method: str, accuracy: float):
+        self.comparison, self.budget = comparison, comparison.tokens_of(method)
+        self.rows: list[Row] = [dict(step=0, tokens=0, accuracy=accuracy)]
+        self.ended = False
+
+    def take(self, trainer: Trainer, metrics: Metrics, measure: Callable[[], float]) -> None:
+        """Go on by a step of ``trainer``. ``measure`` gives its accuracy, if that is due."""
+        self.ended = trainer.tokens >= self.budget
+        if self.ended or trainer.step % self.comparison.evaluate_every == 0:
+            metrics["accuracy"] = measure()
+        if self.ended or trainer.step % self.comparison.record_every == 0:
+            self.rows.append(metrics)
+
+    def lose(self, trainer: Trainer) -> None:
+        """End where ``trainer`` cannot go on: accuracy 0 from here to the last token."""
+        self.ended = True
+        for tokens in (trainer.tokens, max(trainer.tokens, self.budget)):
+            self.rows.append(dict(step=trainer.step, tokens=tokens, accuracy=0.0))
 
 
 def missing(
@@ -135,29 +154,32 @@ def compare(
     reported: Collection[str] | None = None,
 ) -> Iterator[tuple[str, int]]:
     """Make the missing runs and append each to ``table``, a CSV file, when it has ended. Yields (method, seed).
-    Where only some methods are ``reported``, the others have runs for tuning alone.
+    Where only some methods are ``reported``, the others have runs for tuning alone. On a GPU runs are made in batches
+    where they can be: see :func:`rlnotes.lm.batched_runs.batches`.
 
     Beside it stands ``table.json``: the settings, the versions, and the kind of machine. Runs of other settings in
     the same table are refused with ``ValueError``, and so are less than one seed or worker.
     """
+    from rlnotes.lm.batched_runs import batches, run_batch  # not before: it imports this module
+
     for name, value in (("seeds", seeds), ("workers", workers)):
         if value < 1:
             raise ValueError(f"{name} is {value}; it must be at least 1")
     if both := sorted({*comparison.tuning_seeds} & {*range(seeds)}):
         raise ValueError(f"tuning_seeds holds {both}, which are reported, too; choose seeds of {seeds} or more")
     begin(comparison, table)
-    due = missing(table, comparison, seeds, reported)
-    running: dict[Future[list[Row]], tuple[str, int]] = {}
+    due = batches(comparison, missing(table, comparison, seeds, reported))
+    running: dict[Future[list[list[Row]]], list[tuple[str, int]]] = {}
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         while due or running:
             # as many as there are workers: after an interrupt a pool still makes what waits in its own queue
             while due and len(running) < workers:
-                next_one = due.pop(0)
-                running[pool.submit(run, comparison, *next_one)] = next_one
+                batch = due.pop(0)
+                running[pool.submit(run_batch, comparison, batch)] = batch
             for done in wait(running, return_when=FIRST_COMPLETED).done:
-                made = running.pop(done)
-                append(comparison, table, *made, done.result())
-                yield made
+                for made, rows in zip(running.pop(done), done.result(), strict=True):
+                    append(comparison, table, *made, rows)
+                    yield made
 
 
 def begin(comparison: Comparison, table: Path) -> None:

@@ -1,32 +1,36 @@
 """Work on a GPU, recorded once and replayed: one launch in the place of thousands."""
 
+import gc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-REHEARSALS = 3  # so that libraries have set themselves up, and kernels are chosen
+REHEARSALS = 3  # as a rule, so that libraries have set themselves up, and kernels are chosen
 
 
 class WaitsError(RuntimeError):
     """The work waits for the GPU somewhere, to read a value or a shape: a graph cannot."""
 
 
-def captured(work: Callable[[], Tensor], generator: torch.Generator) -> Callable[[], Tensor]:
+def captured(
+    work: Callable[[], Tensor], *generators: torch.Generator, rehearsals: int = REHEARSALS
+) -> Callable[[], Tensor]:
     """A function that does ``work`` again by replaying a graph of it, and returns the same tensor each time, refilled.
 
-    ``work`` takes everything from tensors that stay where they are, and all its random numbers from ``generator``; the
-    replays go on drawing from it, the numbers that the work itself would draw. It is rehearsed before, which must
-    change nothing that lasts. ``generator`` is then as it was. Raises :class:`WaitsError` if the work waits for the
-    GPU, ``RuntimeError`` if the recording fails for another reason.
+    ``work`` takes everything from tensors that stay where they are, and all its random numbers from the ``generators``;
+    the replays go on drawing from them, the numbers that the work itself would draw. It is rehearsed before, which must
+    change nothing that lasts. The generators are then as they were. Raises :class:`WaitsError` if the work waits for
+    the GPU, ``RuntimeError`` if the recording fails for another reason.
     """
-    with torch.cuda.device(generator.device):
-        _rehearse(work, generator)
+    with torch.cuda.device(generators[0].device):
+        _rehearse(work, generators, rehearsals)
         graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(generator)
-        with torch.cuda.graph(graph):
+        for generator in generators:
+            graph.register_generator_state(generator)
+        with _uncollected(), torch.cuda.graph(graph):
             result = work()
 
     def replay() -> Tensor:
@@ -36,17 +40,31 @@ def captured(work: Callable[[], Tensor], generator: torch.Generator) -> Callable
     return replay
 
 
-def _rehearse(work: Callable[[], Tensor], generator: torch.Generator) -> None:
+def _rehearse(work: Callable[[], Tensor], generators: Sequence[torch.Generator], rehearsals: int) -> None:
     """Do ``work`` on a stream beside the usual one, as recording will."""
-    state, usual, beside = generator.get_state(), torch.cuda.current_stream(), torch.cuda.Stream()
+    states = [generator.get_state() for generator in generators]
+    usual, beside = torch.cuda.current_stream(), torch.cuda.Stream()
     beside.wait_stream(usual)
     try:
         with torch.cuda.stream(beside), _waiting_forbidden():
-            for _ in range(REHEARSALS):
+            for _ in range(rehearsals):
                 work()
     finally:
         usual.wait_stream(beside)
-        generator.set_state(state)
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage is collected meanwhile: among it may be an older graph, and to free that breaks a recording."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 @contextmanager

@@ -82,9 +82,21 @@ def backward(
 
     ``every`` (N, T, V) are pi's log-probabilities of all tokens, with gradients.
     """
+    logp = taken(every, part.rollout.tokens)
+    logp.retain_grad()
+    loss = policy_loss(choices, batch := batch_of(part, logp, every, choices, totals, eos))
+    loss.backward()
+    assert logp.grad is not None
+    return batch, logp.grad, loss.detach()
+
+
+def batch_of(part: Collection, logp: Tensor, every: Tensor, choices: Choices, totals: Totals | None, eos: int) -> Batch:
+    """What the loss on ``part`` is computed from: ``every`` (N, T, V) as above, and in it ``logp`` (N, T), the tokens'
+    own.
+    """
     rollout, asked = part.rollout, choices.needs_divergence
-    batch = Batch(
-        logp=taken(every, rollout.tokens),
+    return Batch(
+        logp=logp,
         mask=rollout.mask,
         advantages=part.advantages,
         logp_behavior=rollout.logp_behavior,
@@ -97,11 +109,6 @@ def backward(
         if asked is None
         else asked(every, rollout.tokens, rollout.logp_behavior, rollout.topk_ids, rollout.topk_logp),
     )
-    loss = policy_loss(choices, batch)
-    batch.logp.retain_grad()
-    loss.backward()
-    assert batch.logp.grad is not None
-    return batch, batch.logp.grad, loss.detach()
 
 
 def update_sums(batch: Batch, gradient: Tensor, loss: Tensor) -> Tensor:

@@ -1,9 +1,13 @@
 """A decoder-only transformer: learned positions, layer norm, ReLU, no biases; dense, or with a mixture of experts.
 
 One ``forward`` serves three uses, told apart by the ``memory`` it is given: a plain pass (none), cached
-decoding (``KVCache``), and scoring many responses behind one shared prompt (``Prefix``).
+decoding (``KVCache``, on a GPU ``GroupCache``), and scoring many responses behind one shared prompt (``Prefix``).
 """
 
+import os
+from functools import cache
+from importlib.util import find_spec
+from shutil import which
 from typing import Protocol
 
 import torch
@@ -92,6 +96,44 @@ class Prefix:
         return SharedPrefix(self, repeat)
 
 
+class GroupCache(KVCache):
+    """A :class:`KVCache` of one new token at a time, which leaves a prompt's keys and values where they are, once for
+    its group, and does the attention itself, by one kernel for a GPU. Equal to the other up to rounding.
+    """
+
+    def start(self, prefix: "Prefix", repeat: int) -> None:
+        """Follow the prompts, each ``repeat`` times."""
+        from rlnotes.lm.decode_kernel import attend  # only here: it needs Triton
+
+        self._attend, self._prefix, self.length = attend, prefix, prefix.length
+
+    def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """There is no one tensor of all keys to return. Always raises ``NotImplementedError``."""
+        raise NotImplementedError("a GroupCache keeps prompts and responses apart; call attend")
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attention (N, 1, d) of a new token with ``q``, ``k`` and ``v`` (N, H, 1, D), which is then remembered."""
+        written = self.length - self._prefix.length
+        if layer == self.k.shape[0] - 1:
+            self.length += 1
+        return self._attend(q, k, v, *self._prefix.layers[layer], self.k[layer], self.v[layer], written)
+
+    @staticmethod
+    def serves(config: ModelConfig, device: torch.device) -> bool:
+        """Whether there is a kernel: on a GPU that Triton knows, for heads whose width is a power of two."""
+        width = config.d_model // config.n_heads
+        return width & (width - 1) == 0 and device.type == "cuda" and _triton_works(device)
+
+
+@cache
+def _triton_works(device: torch.device) -> bool:
+    """It comes with PyTorch for a GPU on Linux, needs a C compiler, and knows compute capability 7.0 and later."""
+    compilers = (os.environ.get("CC", "gcc"), "gcc", "clang")
+    if find_spec("triton") is None or not any(which(name) for name in compilers):
+        return False
+    return torch.cuda.get_device_capability(device) >= (7, 0)
+
+
 class SharedPrefix:
     """A :class:`Prefix` as seen by the responses that follow it."""
 
@@ -151,13 +193,28 @@ class Block(nn.Module):
         self, x: Tensor, layer: int, mask: Tensor | None, memory: Memory | None, routes: Routes | None = None
     ) -> Tensor:
         """``x`` (N, n, d) to (N, n, d). ``routes`` takes down which experts were used."""
-        n, length, d = x.shape
-        qkv = self.qkv(self.norm_attention(x)).view(n, length, 3, self.n_heads, d // self.n_heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        q, k, v = self.project(x)
+        if isinstance(memory, GroupCache):
+            return self.finish(x, memory.attend(layer, q, k, v), routes)
         if memory is not None:
             k, v = memory.extend(layer, k, v)
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        x = x + self.out(attended.transpose(1, 2).reshape(n, length, d))
+        return self.finish(x, attended.transpose(1, 2).reshape(x.shape), routes)
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (N, H, n, D) of ``x`` (N, n, d)."""
+        n, length, d = x.shape
+        qkv = self.side_by_side(x).view(n, length, 3, self.n_heads, d // self.n_heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        return q, k, v
+
+    def side_by_side(self, x: Tensor) -> Tensor:
+        """The same in one tensor (N, n, 3 * d)."""
+        return self.qkv(self.norm_attention(x))
+
+    def finish(self, x: Tensor, attended: Tensor, routes: Routes | None = None) -> Tensor:
+        """Add to ``x`` (N, n, d) what was ``attended`` (N, n, d), and then the network's output."""
+        x = x + self.out(attended)
         normed = self.norm_mlp(x)
         return x + (self.down(F.relu(self.up(normed))) if self.experts is None else self.experts(normed, routes))
 

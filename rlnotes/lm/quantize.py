@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from rlnotes.estimators.checks import readable
 from rlnotes.lm.config import RolloutWeights
 
 _LARGEST = {"float8": 448.0, "int8": 127.0, "int4": 7.0}  # of the format; the scale of a row takes its largest there
@@ -22,7 +23,7 @@ def fake_quantized(weight: Tensor, kind: RolloutWeights, name: str = "weight") -
     format's largest number, both signs alike; no entry is cut off. Everything is rounded to the nearest number, so
     rounding again changes nothing. Raises ``ValueError`` if an entry is NaN or infinite.
     """
-    if not bool(torch.isfinite(weight).all()):
+    if readable(weight) and not bool(torch.isfinite(weight).all()):
         raise ValueError(
             f"{name} holds NaN or infinity, which no format can hold: the weights have diverged, so go back to the "
             "last checkpoint with a smaller learning rate"

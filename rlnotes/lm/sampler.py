@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from operator import attrgetter
 
 import torch
@@ -14,7 +13,7 @@ from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import RolloutKVCache
 from rlnotes.lm.experts import Routes
 from rlnotes.lm.likeliest import likeliest
-from rlnotes.lm.model import KVCache, Prefix, Transformer, positions
+from rlnotes.lm.model import GroupCache, KVCache, Prefix, Transformer, positions
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
 from rlnotes.lm.share import ALONE, Share
 from rlnotes.lm.versions import Snapshots, writing
@@ -61,16 +60,19 @@ class Writer:
     ):
         (b, p), self.model, self._routes = prompts.shape, model, Routes()
         prefix, state = prefill(model, prompts, prompt_mask, self._routes)
-        dtype = prefix.layers[0][0].dtype
-        self.cache = KVCache(model.config, b * repeat, p + length, prompts.device, dtype, kv_cache)
+        n, device, dtype = b * repeat, prompts.device, prefix.layers[0][0].dtype
+        if prompt_mask is None and kv_cache == "float32" and GroupCache.serves(model.config, device):
+            self.cache = GroupCache(model.config, n, length, device, dtype)
+        else:
+            self.cache = KVCache(model.config, n, p + length, device, dtype, kv_cache)
         self.cache.start(prefix, repeat)
         self.state = state.repeat_interleave(repeat, 0)
         self.prompt_experts = experts = self._routes.take()
         self.experts = None if experts is None else experts[:, -1:].repeat_interleave(repeat, 0)
-        self.key_mask, self.position = None, torch.full((1,), p, device=prompts.device)
+        self.key_mask, self.positions = None, p + torch.arange(length, device=device)  # of all that it may read
         if prompt_mask is not None:
             self.key_mask = prompt_mask.repeat_interleave(repeat, 0)
-            self.position = positions(self.key_mask)[:, -1:] + 1
+            self.positions = self.positions - p + positions(self.key_mask)[:, -1:] + 1
 
     def logits(self) -> Tensor:
         """Logits (N, V) of the next token, float32."""
@@ -80,9 +82,9 @@ class Writer:
         """Go on behind ``token`` (N, 1)."""
         if self.key_mask is not None:
             self.key_mask = torch.cat([self.key_mask, self.key_mask.new_ones(len(token), 1)], -1)
-        self.state = self.model.hidden(token, self.position, self.key_mask, self.cache, self._routes)
+        self.state = self.model.hidden(token, self.positions[..., :1], self.key_mask, self.cache, self._routes)
         self.experts = self._routes.take()
-        self.position = self.position + 1
+        self.positions = self.positions[..., 1:]
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class Sampler:
                 logits = self.behavior.logits(_of_writers(writers, versions[:, t], Writer.logits), generator, share)
                 log_probs = self.transform.log_probs(logits)
                 # Gumbel-max: argmax of log p + Gumbel noise is a draw from p, and needs no synchronisation
-                noise = share.noise(log_probs, partial(Tensor.exponential_, generator=generator))
+                noise = share.noise(log_probs, Tensor.exponential_, generator)
                 token = (log_probs - noise.log_()).argmax(-1, keepdim=True)
                 drawn.append(token)
                 logps.append(log_probs.gather(-1, token))
@@ -158,10 +160,12 @@ class Sampler:
                     top.append(likeliest(log_probs, min(self.top_logp, log_probs.shape[-1])))
                 if model.config.experts:
                     experts.append(_of_writers(writers, versions[:, t], attrgetter("experts")))
-                done |= token[:, 0] == self.eos
-                # asking whether all are done would make a GPU wait at every token
-                if t == self.max_length - 1 or (device.type == "cpu" and not share.any(not done.all())):
+                if t == self.max_length - 1:
                     break
+                if device.type == "cpu":  # asking whether all are done would make a GPU wait at every token
+                    done |= token[:, 0] == self.eos
+                    if not share.any(not done.all()):
+                        break
                 for writer in writers.values():
                     writer.read(token)
         tokens, logp = self._padded(drawn, self.eos), self._padded(logps, 0.0)

@@ -31,13 +31,14 @@ class Share:
         """This process's rows of ``whole`` (n, ...): one block of them, in order; by one row more or less alike."""
         return whole.tensor_split(self.size)[self.rank]
 
-    def noise(self, like: Tensor, fill: Callable[[Tensor], Tensor]) -> Tensor:
+    def noise(self, like: Tensor, fill: Callable[..., Tensor], generator: torch.Generator) -> Tensor:
         """Random numbers of the shape of ``like`` (n, ...), which are this process's rows of n * ``size``.
 
-        ``fill`` draws those of all rows, so that a row's numbers do not depend on who works on it. This work does not
-        become less with more processes: little beside a model, unless that is tiny and the vocabulary large.
+        ``fill`` draws those of all rows from ``generator``, so that a row's numbers do not depend on who works on it.
+        This work does not become less with more processes: little beside a model, unless that is tiny and the
+        vocabulary large.
         """
-        return self.of(fill(like.new_empty(self.size * len(like), *like.shape[1:])))
+        return self.of(fill(like.new_empty(self.size * len(like), *like.shape[1:]), generator=generator))
 
     # what all must call at the same time
 

@@ -7,6 +7,7 @@ remaining updates then change nothing.
 
 import time
 import warnings
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from rlnotes.lm.collection import Collection, Sampled, collect, reported
-from rlnotes.lm.config import Metrics
+from rlnotes.lm.config import PRESETS, Metrics, TrainConfig
 from rlnotes.lm.cuda_graph import WaitsError, captured
 from rlnotes.lm.gradient import (
     backward,
@@ -28,12 +29,26 @@ from rlnotes.lm.gradient import (
     update_metrics,
     update_sums,
 )
+from rlnotes.objectives import Choices
 from rlnotes.objectives.aggregations import Totals
 
 if TYPE_CHECKING:
     from rlnotes.lm.trainer import Trainer
 
 MEANS = ("reward", "wasted_groups", "length", "truncated", "length_wrong")  # of Sampled.means
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What ``data_generator`` decides of a step: ``prompts`` (B, P) and the ``rows`` (n_updates, b) of each update.
+
+    It has the state ``before`` if nobody else drew from it, and must have the state ``after`` when the step is done.
+    """
+
+    prompts: Tensor
+    rows: Tensor
+    before: Tensor
+    after: Tensor
 
 
 class StaticStep:
@@ -59,40 +74,41 @@ class StaticStep:
         self.stopped = torch.zeros((), device=device)  # 1: the updates that follow change nothing
         self.rehearsing = torch.zeros((), device=device)  # 1: none changes anything
         self.doing = ""  # which part of the work is being done
+        self.drawn: Drawn | None = None
         self.run = self.work
 
     def __call__(self) -> Metrics:
         """The step. Raises ``ValueError`` after a gradient that is not finite, which left the weights as they were."""
         started = time.perf_counter()
-        trainer = self.trainer
         self.prepare()
-        means, tokens, looked, updates = self._named(self.run().tolist())
-        metrics: Metrics = dict(phase=1, step=trainer.step + 1) | reported(1, means)
-        seen: list[Metrics] = []
-        for *sums, size, norm, done in updates:
-            if not done:
-                raise not_finite(norm)
-            look = {} if seen else look_metrics(looked)
-            seen.append(update_metrics(sums, size) | look | dict(gradient_norm=norm))
-            trainer.updates += 1
-        trainer.step += 1
-        trainer.tokens += tokens
-        return metrics | of_updates(seen) | dict(tokens=trainer.tokens, seconds=time.perf_counter() - started)
+        numbers = self.run()
+        self.drawn = self._draw()  # the next step's, while the device works
+        return counted(self.trainer, numbers.tolist()) | dict(seconds=time.perf_counter() - started)
 
     def prepare(self) -> None:
-        """Draw prompts and minibatches, in the order of :meth:`Trainer.rl_step`, and set the learning rates."""
+        """Put prompts, minibatches, and learning rates where the work finds them."""
         trainer, config = self.trainer, self.trainer.config
-        drawn = trainer.task.sample(config.prompts, trainer.data_generator).prompts
-        self.prompts.copy_(drawn, non_blocking=True)
-        rows = [rows for epoch in range(config.epochs) for rows in minibatches(config, epoch, trainer.data_generator)]
-        self.rows.copy_(torch.stack(rows), non_blocking=True)
+        if self.drawn is None or not torch.equal(self.drawn.before, trainer.data_generator.get_state()):
+            self.drawn = self._draw()
+        trainer.data_generator.set_state(self.drawn.after)
+        self.prompts.copy_(self.drawn.prompts, non_blocking=True)
+        if self.n_updates > 1:
+            self.rows.copy_(self.drawn.rows, non_blocking=True)
         rates = [config.warmed_up(config.learning_rate, trainer.updates + i) for i in range(self.n_updates)]
         self.rates.copy_(torch.tensor(rates), non_blocking=True)
 
+    def _draw(self) -> Drawn:
+        """Prompts and minibatches of a step, in the order of :meth:`Trainer.rl_step`. The generator stays as it is."""
+        config, generator = self.trainer.config, self.trainer.data_generator
+        before = generator.get_state()
+        prompts = self.trainer.task.sample(config.prompts, generator).prompts
+        rows = [rows for epoch in range(config.epochs) for rows in minibatches(config, epoch, generator)]
+        drawn = Drawn(prompts, torch.stack(rows), before, generator.get_state())
+        generator.set_state(before)
+        return drawn
+
     def work(self) -> Tensor:
-        """Rollout, rewards, advantages, and all updates. Returns numbers (n,), float64, that :meth:`_named` tells
-        apart.
-        """
+        """Rollout, rewards, advantages, and all updates. Returns numbers (n,), float64, for :func:`counted`."""
         trainer, choices = self.trainer, self.trainer.choices
         self.stopped.copy_(self.rehearsing)
         self.doing = "the sampler"
@@ -103,18 +119,16 @@ class StaticStep:
         self.doing = "the advantage, or what is compared with before the updates,"
         scorers = trainer._scorer(trainer.model), trainer._reference_scorer()
         collected = collect(sampled, trainer.config.prompts, choices, *scorers)
-        means = sampled.means(trainer.sampler.eos)
-        of_all = [*(means[name] for name in MEANS), rollout.mask.sum()]
         self.doing = "the loss, or the optimiser,"
         updates = [self._update(collected, i) for i in range(self.n_updates)]
-        return torch.cat([torch.stack([one.double() for one in of_all]), *updates])
+        return torch.cat([of_sampled(sampled, trainer.sampler.eos), *updates])
 
     def _update(self, collected: Collection, i: int) -> Tensor:
         """Update number ``i`` of the step. Returns (7,) float64: :func:`update_sums`, the tokens, the norm of the
         gradient, and 1 if the weights were changed; and before them, for the first, (4,) of :func:`first_look`.
         """
         trainer, g = self.trainer, collected.rollout.group_size
-        part = collected.groups(self.rows[i])
+        part = collected if self.n_updates == 1 else collected.groups(self.rows[i])  # one update takes all, in order
         mask, advantages = part.rollout.mask, part.advantages
         tokens = mask.sum()
         totals = Totals(mask.shape[0], tokens, mask.shape[1])
@@ -127,8 +141,7 @@ class StaticStep:
         numbers = torch.cat([update_sums(batch, gradient, loss), others])
         if i > 0:
             return numbers
-        teach = teaching(trainer.choices, advantages.view(-1, g)).repeat_interleave(g)
-        return torch.cat([first_look(batch, every, mask & teach[:, None]), numbers])
+        return torch.cat([first_look(batch, every, of_teaching(trainer.choices, advantages, g, mask)), numbers])
 
     def _step_optimizer(self, rate: Tensor) -> None:
         """Step, unless stopped, and clear the gradient."""
@@ -145,33 +158,67 @@ class StaticStep:
             group["capturable"] = False
         optimizer.zero_grad()
 
-    def _named(self, numbers: list[float]) -> tuple[Metrics, int, list[float], list[list[float]]]:
-        """Means of what was sampled, its tokens, the first look (4), and for each update 7 numbers."""
-        rest = iter(numbers)
-        means = {name: next(rest) for name in MEANS}
-        tokens, looked = int(next(rest)), list(islice(rest, 4))
-        return means, tokens, looked, [list(islice(rest, 7)) for _ in range(self.n_updates)]
+
+def of_sampled(sampled: Sampled, eos: int) -> Tensor:
+    """(6,) float64: the ``MEANS`` of what was sampled, and its tokens."""
+    means = sampled.means(eos)
+    return torch.stack([one.double() for one in (*(means[name] for name in MEANS), sampled.rollout.mask.sum())])
+
+
+def of_teaching(choices: Choices, advantages: Tensor, group_size: int, mask: Tensor) -> Tensor:
+    """``mask`` (N, T) without the groups that :func:`teaching` leaves out. ``advantages`` (N,)."""
+    teach = teaching(choices, advantages.view(-1, group_size)).repeat_interleave(group_size)
+    return mask & teach[:, None]
+
+
+def counted(trainer: "Trainer", numbers: list[float]) -> Metrics:
+    """What ``trainer`` reports of a step, from the ``numbers`` (n,) of its work; the trainer counts it.
+
+    They are: :func:`of_sampled` (6), the first look (4), and for each update 7 numbers. Raises ``ValueError`` if the
+    gradient of one was not finite.
+    """
+    rest = iter(numbers)
+    means = {name: next(rest) for name in MEANS}
+    tokens, looked = int(next(rest)), list(islice(rest, 4))
+    metrics: Metrics = dict(phase=1, step=trainer.step + 1) | reported(1, means)
+    seen: list[Metrics] = []
+    while update := list(islice(rest, 7)):
+        *sums, size, norm, done = update
+        if not done:
+            raise not_finite(norm)
+        look = {} if seen else look_metrics(looked)
+        seen.append(update_metrics(sums, size) | look | dict(gradient_norm=norm))
+        trainer.updates += 1
+    trainer.step += 1
+    trainer.tokens += tokens
+    return metrics | of_updates(seen) | dict(tokens=trainer.tokens)
 
 
 def unsupported(trainer: "Trainer") -> str | None:
     """Why a step of ``trainer`` cannot be static, on any device: the first reason there is, or None."""
     from rlnotes.lm.trainer import Trainer  # not before: trainer imports this module
 
-    config, choices, behavior = trainer.config, trainer.choices, trainer.sampler.behavior
+    config, behavior = trainer.config, trainer.sampler.behavior
     copied = behavior.weights != "float32" or behavior.blocks > 1
-    reasons = {
+    reasons = varying(config, trainer.choices) | {
         f"{type(trainer).__name__} draws its rollouts in a way of its own": type(trainer)._draw is not Trainer._draw,
+        f"lags is {config.lags}, and older weights are copied between steps": bool(config.lags),
+        "rollout_weights or rollout_blocks make a copy of the model for each rollout": copied,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def varying(config: TrainConfig, choices: Choices) -> dict[str, bool]:
+    """Reasons why a step has shapes that vary, or reads numbers on its way, and whether each holds."""
+    return {
         "the objective samples until groups have advantages (dynamic_sampling)": choices.dynamic_sampling,
         "the objective divides by what it keeps, or by its mean weight": choices.needs_whole_batch,
-        f"lags is {config.lags}, and older weights are copied between steps": bool(config.lags),
-        f"preset {config.preset!r} sends each expert another number of tokens": bool(trainer.model.config.experts),
+        f"preset {config.preset!r} sends each expert another number of tokens": "experts" in PRESETS[config.preset],
         f"lora_rank is {config.lora_rank}, and adapters are merged for each rollout": config.lora_rank > 0,
-        "rollout_weights or rollout_blocks make a copy of the model for each rollout": copied,
         f"micro_batches is {config.micro_batches}, and a static step has one part": config.micro_batches > 1,
         "count_clipped counts on the CPU": config.count_clipped,
         "measure_shift reads numbers in the middle of a step": config.measure_shift,
     }
-    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def graphed_step(trainer: "Trainer") -> StaticStep | None:

@@ -119,10 +119,10 @@ def test_a_comparison_with_lags_knows_its_own_table(tmp_path: Path):
     assert all(float(line["update_shift"]) > 0 for line in lines if float(line["gradient_norm"]) > 0)
 
 
-@pytest.mark.parametrize("wrong", [dict(seeds=0), dict(workers=0)])
+@pytest.mark.parametrize("wrong", [dict(seeds=0, workers=1), dict(seeds=1, workers=0)])
 def test_a_comparison_of_nothing_is_refused_before_anything_is_written(tmp_path: Path, wrong: dict[str, int]):
     with pytest.raises(ValueError, match="is 0; it must be at least 1"):
-        list(compare(TINY, tmp_path / "a.csv", **wrong))
+        list(compare(TINY, tmp_path / "a.csv", wrong["seeds"], wrong["workers"]))
     assert list(tmp_path.iterdir()) == []
 
 

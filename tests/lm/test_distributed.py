@@ -268,7 +268,7 @@ def test_a_rows_noise_does_not_depend_on_who_works_on_it(size):
 
     def noise(share: Share, rows: int) -> torch.Tensor:
         generator = torch.Generator().manual_seed(0)
-        first = share.noise(logits[:rows], lambda whole: whole.exponential_(generator=generator))
+        first = share.noise(logits[:rows], torch.Tensor.exponential_, generator)
         return torch.cat([first, Behavior(logit_noise=0.1).logits(logits[:rows], generator, share)], 1)
 
     together = torch.cat([noise(Share(rank, size), 6 // size) for rank in range(size)])

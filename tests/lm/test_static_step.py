@@ -101,6 +101,17 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(module, "readable", lambda array: False)
 
 
+def test_prompts_drawn_ahead_are_dropped_where_the_generator_was_moved():
+    usual, other, step = pair(*CASES["many updates"])
+    usual.rl_step()
+    step()
+    for trainer in (usual, other):
+        trainer.data_generator.manual_seed(5)
+    expected, found = usual.rl_step(), step()
+    assert found["reward"] == expected["reward"] and apart(usual, other) < 1e-6
+    assert torch.equal(usual.data_generator.get_state(), other.data_generator.get_state())
+
+
 def asks_for_nothing(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether the work has no question but one that is asked on a CPU only: whether all responses are done."""
     step = StaticStep(trainer)
