@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from rlnotes.lm.arena_parts import FRESH, PARTS, WIDER
 from rlnotes.lm.compare import Comparison, Method
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.stability import PROTOCOL, laboratory
@@ -300,3 +301,9 @@ COMPARISONS["16_gpu"] = laboratory(
     question="Behind old weights, and on a larger model: which objectives hold?",
     base=replace(PROTOCOL, preset="medium", device="cuda"),
 )
+
+# Chapter 17: what the arena's first place is made of, whether its grid of learning rates is too narrow, and one part of
+# it on tasks that it was not made for.
+COMPARISONS["17_parts"] = PARTS
+COMPARISONS["17_wider"] = WIDER
+COMPARISONS["17_fresh"] = FRESH

@@ -82,7 +82,8 @@ def draw_curves(evidence: Evidence, found: Scores, recipes: Sequence[str]) -> tu
     medians of the reported seeds, and bands from the lowest to the highest.
     """
     check_told_apart("recipes", recipes)
-    figure, axes = new_figure(len(found.tasks), columns=3, width=3.4, height=2.6)
+    width, height = (5.2, 3.2) if len(found.tasks) == 1 else (3.4, 2.6)  # a panel alone has to hold the legend
+    figure, axes = new_figure(len(found.tasks), columns=3, width=width, height=height)
     told = []
     for axis, task in zip(axes, found.tasks, strict=True):
         ends = []

@@ -132,16 +132,17 @@ def _scored(evidence: Evidence, method: str, runs: Runs) -> list[float]:
     return [score(run, evidence.budget(method)) for run in runs[method].values()]
 
 
+def middle(*samples: np.ndarray, axis: int) -> np.ndarray:
+    """Mean of the middle half of all ``samples`` along ``axis``, one sample for each task."""
+    return stats.trim_mean(np.concatenate(samples, axis), 0.25, axis=axis)
+
+
 def interquartile_mean(values: np.ndarray) -> Estimate:
     """Mean of the middle half of all runs (tasks, seeds), whatever their task.
 
     Neither a lucky run nor a lost one counts. So a recipe that fails in a quarter of its runs is not punished for it:
     its profile tells.
     """
-
-    def middle(*samples: np.ndarray, axis: int) -> np.ndarray:
-        return stats.trim_mean(np.concatenate(samples, axis), 0.25, axis=axis)
-
     return Estimate(float(middle(*values, axis=-1)), *map(float, _interval(values, middle)))
 
 

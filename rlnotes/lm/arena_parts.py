@@ -1,0 +1,61 @@
+"""What makes the plain policy gradient come first in the arena, and do its learning rates go far enough? Three tables.
+
+``VANILLA_PG`` and ``RLOO`` differ in their advantages alone. RLOO's are both-sided: right responses are pushed up,
+wrong ones are pushed down, and a group in which all are right says nothing. The first table takes the two apart; the
+second goes one step beyond an end of the arena's grid; the third tries a part on other tasks.
+"""
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from rlnotes.estimators.baselines import group_mean_std, in_groups, leave_one_out
+from rlnotes.lm.arena import arena
+from rlnotes.lm.compare import Comparison
+from rlnotes.objectives import GRPO, RLOO
+
+
+def up(rewards: Tensor, group_size: int) -> Tensor:
+    """Leave-one-out advantages without the negative ones: nothing is pushed down."""
+    return leave_one_out(rewards, group_size).clamp(min=0)
+
+
+def tenth_down(rewards: Tensor, group_size: int) -> Tensor:
+    """Leave-one-out advantages, the negative ones a tenth as large."""
+    advantages = leave_one_out(rewards, group_size)
+    return advantages.clamp(min=0) + 0.1 * advantages.clamp(max=0)
+
+
+def undecided(rewards: Tensor, group_size: int) -> Tensor:
+    """The rewards themselves, but 0 in groups of one reward: no imitation where all are right."""
+    groups = in_groups(rewards, group_size)
+    return (groups * (groups != groups[:, :1]).any(1, keepdim=True)).reshape(-1)
+
+
+def standardised_up(rewards: Tensor, group_size: int) -> Tensor:
+    """GRPO's advantages without the negative ones."""
+    return group_mean_std(rewards, group_size).clamp(min=0)
+
+
+OWN = {
+    "rloo_up": replace(RLOO, advantage=up),
+    "rloo_tenth": replace(RLOO, advantage=tenth_down),
+    "vanilla_undecided": replace(RLOO, advantage=undecided),
+    "grpo_up": replace(GRPO, advantage=standardised_up),
+}
+PARTS = replace(
+    arena(OWN, ("sort", "needle")), question="Is it that vanilla_pg pushes nothing down, or that it imitates more?"
+)
+
+_LARGER = arena(("grpo", "vanilla_pg", "dppo_tv"), ("reverse", "needle"), (1.5e-3,))
+_SMALLER = arena(("pg_is", "rloo"), ("sort",), (1.5e-5,))
+WIDER: Comparison = replace(
+    _LARGER,
+    question="Would a wider grid of learning rates have found better ones?",
+    methods={**_LARGER.methods, **_SMALLER.methods},
+)
+
+FRESH = replace(
+    arena({"rloo_up": OWN["rloo_up"]}, ("reverse", "ramble")),
+    question="Made after a look at sort and needle: is it good on tasks that had no part in it?",
+)

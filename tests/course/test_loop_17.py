@@ -1,0 +1,158 @@
+"""The loop of chapter 17 reaches its threshold on three of three seeds, and the stored tables say what it says."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rlnotes.notebook.evidence import joined, load_evidence
+from rlnotes.notebook.exercise import find
+from rlnotes.notebook.rankings import AGGREGATES, p_values, place_table, told_apart, verdicts_by_seeds, wrong_orders
+from rlnotes.notebook.scores import Scores, probability_of_improvement, score, scores, standings
+
+TABLE = load_evidence("17_arena")
+FOUND = scores(TABLE)
+RECIPES = [*FOUND.values]
+SORTS = ("sort", "sort-int4", "sort-stale")
+
+
+def of(found: Scores, recipe: str, task: str) -> np.ndarray:
+    return found.values[recipe][found.tasks.index(task)]
+
+
+def parts(task: str) -> Scores:
+    return scores(joined(TABLE, load_evidence("17_parts")), [task])
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_chapter_17_an_advantage_that_is_never_negative_finds_the_needles(seed: int):
+    from rlnotes.lm.arena import arena
+    from rlnotes.lm.arena_parts import up
+    from rlnotes.lm.compare import run
+    from rlnotes.objectives import RLOO
+
+    study = arena({"mine": replace(RLOO, advantage=up)}, ("needle",), (1.5e-4,))
+    (method,) = study.methods
+    rows = run(study, method, seed)
+    made = {key: np.array([row.get(key, np.nan) for row in rows], float) for key in ("tokens", "accuracy")}
+    assert score(made, study.tokens_of(method)) > 0.7 > of(FOUND, "grpo", "needle").max()
+
+
+def test_chapter_17_without_the_push_down_rloo_learns_to_sort_live():
+    from rlnotes.lm.arena import ARENA_TASKS, BASE
+    from rlnotes.lm.arena_parts import up
+    from rlnotes.lm.trainer import Trainer
+    from rlnotes.objectives import RLOO
+
+    config = replace(BASE, **ARENA_TASKS["sort"].changes, learning_rate=1.5e-4, seed=11)
+    ends = []
+    for choices in (RLOO, replace(RLOO, advantage=up)):
+        trainer = Trainer(config, choices=choices)
+        for _ in trainer.run(24):
+            pass
+        ends.append(trainer.evaluate(512))
+    assert ends[0] < 0.1 < 0.7 < ends[1]
+
+
+def test_chapter_17_two_lucky_runs():
+    ours, theirs = (of(FOUND, name, "sort-int4") for name in ("seq_tis", "grpo"))
+    assert ours[:2].min() > theirs[:2].max()
+    assert theirs[2:].mean() - ours[2:].mean() > ours[:2].mean() - theirs[:2].mean() > 0
+    assert 0.12 < wrong_orders(FOUND, 2) < 0.16
+
+
+def test_chapter_17_first_and_last_do_not_hang_on_the_aggregate_or_the_number_of_verdicts():
+    places = standings(FOUND, "grpo")
+    assert (places[0].recipe, places[-1].recipe) == ("vanilla_pg", "rloo")
+    first, last = RECIPES.index("vanilla_pg"), RECIPES.index("rloo")
+    apart = [told_apart(FOUND, name) for name in AGGREGATES]
+    assert all(matrix[first].sum() == 33 for matrix in apart)
+    agreed = np.all(apart, axis=0) & (np.ptp(apart, axis=0) == 0)
+    assert agreed.sum() // 2 == 220 and agreed[last].sum() == 30
+    p = p_values(FOUND, "grpo")
+    stand = {name for name, value in p.items() if value * len(p) < 0.05}
+    assert stand == {"vanilla_pg", "rloo", "gspo", "dapo", "pg_is", "method_1", "method_2"}
+    assert sum(find("17.4").oracle(np.array([*p.values()]))) == 8, "by Holm's rule"
+
+
+def test_chapter_17_with_sort_counted_once_the_first_is_twenty_first():
+    four = place_table(scores(TABLE, ["reverse", "sort", "ramble", "needle"]))
+    assert four["interquartile mean"][RECIPES.index("vanilla_pg")] == 21
+    assert four["interquartile mean"][RECIPES.index("sapo_one_sided")] == 2
+    assert four["mean"][RECIPES.index("vanilla_pg")] == 1
+    ranks = [stats.rankdata([of(FOUND, name, task).mean() for name in RECIPES]) for task in FOUND.tasks]
+    alike = np.corrcoef(ranks)
+    at = [FOUND.tasks.index(task) for task in SORTS]
+    assert alike[np.ix_(at, at)].min() > 0.7
+    assert alike[at[0], FOUND.tasks.index("needle")] < -0.5
+
+
+def test_chapter_17_blocks_of_seeds_never_contradict_each_other():
+    for seeds in (2, 3, 5):
+        assert not any({1, -1} <= set(own) for own in verdicts_by_seeds(FOUND, "grpo", seeds).values())
+
+
+def test_chapter_17_choosing_among_three_rates_flatters_by_nothing_that_is_seen():
+    luck = [
+        np.mean([score(run, TABLE.budget(method)) for run in TABLE.tuning[method].values()])
+        - of(FOUND, name, task).mean()
+        for name, own in FOUND.methods.items()
+        for task, method in own.items()
+    ]
+    assert abs(np.mean(luck)) < 2 * np.std(luck) / np.sqrt(len(luck))
+
+
+def test_chapter_17_what_makes_the_plain_gradient_good_on_sort_and_slow_on_needle():
+    sort, needle = parts("sort"), parts("needle")
+    for found, ours, theirs in (
+        (sort, "rloo_up", "rloo"),
+        (sort, "grpo_up", "grpo"),
+        (sort, "vanilla_pg", "rloo_up"),
+        (needle, "rloo", "rloo_up"),
+        (needle, "grpo", "grpo_up"),
+        (needle, "rloo_up", "vanilla_pg"),
+    ):
+        assert found.values[ours].min() > found.values[theirs].max()
+    assert sort.values["rloo_tenth"].mean() < 0.6 * sort.values["rloo_up"].mean()
+    assert 0 < sort.values["vanilla_pg"].mean() - sort.values["vanilla_undecided"].mean() < 0.05
+    ahead = [{name for name in RECIPES if one.values[name].mean() > one.values["rloo_up"].mean()}
+             for one in (sort, needle)]  # fmt: skip
+    assert ahead[0] == {"vanilla_pg"} and not ahead[0] & ahead[1]
+
+
+def test_chapter_17_the_part_holds_on_tasks_that_it_was_not_made_for():
+    fresh = joined(TABLE, load_evidence("17_fresh"))
+    for task, behind in dict(reverse={"vanilla_pg"}, ramble={"vanilla_pg", "grpo"}).items():
+        means = {name: own.mean() for name, own in scores(fresh, [task]).values.items()}
+        assert {name for name, mean in means.items() if mean > means["rloo_up"]} == behind
+
+
+def test_chapter_17_a_wider_grid_changes_some_and_not_first_and_last():
+    wide = joined(TABLE, load_evidence("17_wider"))
+    new = {
+        (name, task)
+        for task, names in dict(
+            reverse=("grpo", "vanilla_pg", "dppo_tv"), needle=("grpo", "vanilla_pg", "dppo_tv"), sort=("pg_is", "rloo")
+        ).items()
+        for name in names
+        if wide.labels[scores(wide, [task]).methods[name][task]]["rate"] in ("1.5e-3", "1.5e-5")
+    }
+    assert new == {("vanilla_pg", "reverse"), ("grpo", "needle"), ("rloo", "sort")}
+    others = [of(FOUND, name, "sort").mean() for name in RECIPES if name != "rloo"]
+    assert scores(wide, ["sort"]).values["rloo"].mean() < min(others)
+
+
+def test_chapter_17_what_source_004_says_beside_the_arena():
+    def chance(ours: str, theirs: str):
+        return probability_of_improvement(FOUND.values[ours], FOUND.values[theirs])
+
+    assert min(chance(one, "cispo").low for one in ("dppo_kl", "dppo_tv")) > 0.7
+    assert chance("dppo_kl", "grpo").low > 0.5
+    assert chance("dppo_tv", "grpo").low < 0.5 < chance("dppo_tv", "grpo").high
+    assert chance("dppo_topk_tv", "dppo_tv").high < 0.5
+    assert chance("dppo_topk_kl", "dppo_kl").low < 0.5 < chance("dppo_topk_kl", "dppo_kl").high
+    for task, ahead in dict(needle=True, reverse=True, sort=False, ramble=False).items():
+        for name in ("dppo_kl", "dppo_tv"):
+            won = stats.mannwhitneyu(of(FOUND, name, task), of(FOUND, "grpo", task)).statistic / 100
+            assert won > 0.95 if ahead else won < 0.5
