@@ -1,6 +1,8 @@
 """The named objectives: what siblings share, what they are, and what is said of libraries."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,3 +148,13 @@ def test_every_recipe_says_how_libraries_differ():
     libraries = {"TRL", "verl", "OpenRLHF", "slime", "Stable-RL"}
     assert list(DIFFERENCES) == list(RECIPES)
     assert all(set(row) == libraries and all(row.values()) for row in DIFFERENCES.values())
+
+
+def test_names_of_verl_rejections_are_names_that_it_was_asked_for():
+    """Those after ``rollout_rs=`` stand in the golden data, which were made with them."""
+    golden = (Path(__file__).parents[1] / "golden" / "peers" / "manifest.json").read_text(encoding="utf-8")
+    named = [re.search(r"rollout_rs=([\w,]*)", row["verl"]) for row in DIFFERENCES.values()]
+    names = {name for found in named if found for name in found[1].split(",")}
+    assert {"token_k1", "seq_max_k2", "seq_mean_k3"} <= names
+    for name in names:
+        assert re.search(rf"\b{name}\b", golden), name
