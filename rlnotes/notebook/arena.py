@@ -12,6 +12,7 @@ from rlnotes.lm.compare import Comparison, follow
 from rlnotes.notebook.evidence import Evidence, read_evidence
 from rlnotes.notebook.figures import STYLES, new_figure
 from rlnotes.notebook.laboratory import check_told_apart, draw_band
+from rlnotes.notebook.rankings import AGGREGATES, place_table
 from rlnotes.notebook.scores import (
     Estimate,
     Scores,
@@ -33,10 +34,10 @@ def draw_ranking(places: Sequence[Standing]) -> tuple[Figure, str]:
     """
     reference = places[0].reference
     figure, (left, right) = new_figure(2, height=0.8 + 0.19 * len(places))
-    _draw_rows(left, places, [place.mean for place in places])
+    _draw_rows(left, [place.mean for place in places], ["."] * len(places))  # the verdict is not the mean's
     left.set(xlabel="interquartile mean of the score", yticks=range(len(places)))
     left.set_yticklabels([place.recipe for place in places], fontsize=8)
-    _draw_rows(right, places, [place.improvement for place in places])
+    _draw_rows(right, [place.improvement for place in places], [MARKERS[place.verdict] for place in places])
     right.set(xlabel=f"chance to score more than {reference}", xlim=(-0.03, 1.03), yticks=range(len(places)))
     right.set_yticklabels([])
     right.axvline(0.5, color="0.4", linewidth=1)
@@ -49,11 +50,33 @@ def draw_ranking(places: Sequence[Standing]) -> tuple[Figure, str]:
     return figure, f"Interquartile means, and what can be said of each recipe beside {reference}: {told}"
 
 
-def _draw_rows(axis: Axes, places: Sequence[Standing], estimates: Sequence[Estimate]) -> None:
-    for row, (place, estimate) in enumerate(zip(places, estimates, strict=True)):
+def _draw_rows(axis: Axes, estimates: Sequence[Estimate], markers: Sequence[str]) -> None:
+    for row, (estimate, marker) in enumerate(zip(estimates, markers, strict=True)):
         axis.plot([estimate.low, estimate.high], [row, row], color=STYLES[0]["color"], linewidth=1.6)
-        axis.plot(estimate.value, row, marker=MARKERS[place.verdict], color="0.2", markersize=4)
-    axis.set_ylim(len(places) - 0.4, -0.6)
+        axis.plot(estimate.value, row, marker=marker, color="0.2", markersize=4)
+    axis.set_ylim(len(estimates) - 0.4, -0.6)
+
+
+def draw_places(found: Scores) -> tuple[Figure, str]:
+    """A row for each recipe, the largest interquartile mean on top: its places by each aggregate of all runs, and,
+    right of a line, by the mean on each task. Dark is first. Returns the figure and its alternative text.
+    """
+    by = place_table(found)
+    rows = np.argsort(by["interquartile mean"], kind="stable")
+    names = [list(found.values)[row] for row in rows]
+    grid = np.array([column[rows] for column in by.values()]).T
+    figure, (axis,) = new_figure(1, width=7.6, height=0.8 + 0.2 * len(names))
+    axis.grid(False)
+    axis.imshow(grid, cmap="Greys_r", aspect="auto", vmin=-8, vmax=len(names) + 4)
+    for (i, j), place in np.ndenumerate(grid):
+        color = "white" if place < len(names) / 2 - 1 else "black"
+        axis.text(j, i, f"{place:.0f}", ha="center", va="center", fontsize=7, color=color)
+    labels = [name.replace("interquartile mean", "IQM") for name in by]
+    axis.set_xticks(range(len(by)), labels, rotation=30, ha="right", fontsize=8)
+    axis.set_yticks(range(len(names)), names, fontsize=8)
+    axis.axvline(len(AGGREGATES) - 0.5, color="C1", linewidth=2)
+    told = "; ".join(f"{name} {' '.join(f'{p:.0f}' for p in row)}" for name, row in zip(names, grid, strict=True))
+    return figure, f"Places of recipes by {', '.join(labels)}. {told}"
 
 
 def draw_profiles(found: Scores, recipes: Sequence[str]) -> tuple[Figure, str]:
@@ -131,7 +154,7 @@ def _first_told(found: Scores, ranking: Sequence[str]) -> str:
     """Who shares the first place: the others that its runs do not beat, by the interval."""
     first, *others = ranking
     shared = [name for name in others if probability_of_improvement(found.values[first], found.values[name]).low <= 0.5]
-    return f"{first} comes first, and is " + (
+    return f"{first} comes first. By the interval of its chance to beat each of them, it is " + (
         f"not told apart from {', '.join(shared)}." if shared else "told apart from every other recipe."
     )
 

@@ -1,11 +1,15 @@
 """How much of a ranking hangs on the aggregate, on the number of seeds, and on how many recipes are compared."""
 
+import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from rlnotes.notebook.scores import RESAMPLES, Scores, middle, probability_of_improvement
+from rlnotes.notebook.scores import RESAMPLES, Scores, middle, probability_of_improvement, standings
 
 
 def _mean(*samples: np.ndarray, axis: int) -> np.ndarray:
@@ -72,6 +76,38 @@ def verdicts_by_seeds(found: Scores, reference: str, seeds: int) -> dict[str, li
     return {recipe: [verdict(recipe, block) for block in blocks] for recipe in others}
 
 
+class Blocks(NamedTuple):
+    """Counts of what tables of few seeds say: ``different`` of all ``verdicts``; of these the ones ``against`` the
+    whole table, and all that are ``not_in`` it; and of ``pairs`` of blocks those that ``agree``, or ``contradict``.
+    """
+
+    verdicts: int
+    different: int
+    against: int
+    not_in: int
+    pairs: int
+    agree: int
+    contradict: int
+
+
+def blocks(found: Scores, reference: str, seeds: int) -> Blocks:
+    """:func:`verdicts_by_seeds` beside the verdicts of the whole table, of which each block is a part."""
+    signs = {"better": 1, "worse": -1}
+    whole = {place.recipe: signs.get(place.verdict, 0) for place in standings(found, reference)}
+    by_recipe = verdicts_by_seeds(found, reference, seeds)
+    made = [(verdict, whole[recipe]) for recipe, own in by_recipe.items() for verdict in own if verdict]
+    pairs = [pair for own in by_recipe.values() for pair in itertools.combinations(own, 2)]
+    return Blocks(
+        verdicts=sum(map(len, by_recipe.values())),
+        different=len(made),
+        against=sum(verdict == -told for verdict, told in made),
+        not_in=sum(verdict != told for verdict, told in made),
+        pairs=len(pairs),
+        agree=sum(a == b for a, b in pairs),
+        contradict=sum(a * b < 0 for a, b in pairs),
+    )
+
+
 def wrong_orders(found: Scores, seeds: int) -> float:
     """How often the means of ``seeds`` runs on one task put two recipes in another order than the table's other seeds
     do: a share of all pairs, tasks, and blocks of seeds that have none in common.
@@ -87,18 +123,31 @@ def _disagreements(values: np.ndarray, seeds: int) -> Iterator[float]:
         yield np.mean(((few[:, None] - few) * (rest[:, None] - rest) < 0)[pairs])
 
 
+@cache
+def _law_of_u(ours: int, theirs: int) -> np.ndarray:
+    """Chances (ours * theirs + 1,) of Mann and Whitney's U = 0, 1, ... if all orders of the runs are equally likely."""
+    if 0 in (ours, theirs):
+        return np.ones(1)
+    law = np.zeros(ours * theirs + 1)
+    law[theirs:] += _law_of_u(ours - 1, theirs) * ours / (ours + theirs)  # the largest is ours, and above all of theirs
+    law[: ours * (theirs - 1) + 1] += _law_of_u(ours, theirs - 1) * theirs / (ours + theirs)
+    return law
+
+
 def p_values(found: Scores, reference: str) -> dict[str, float]:
     """For each recipe the chance of so clear a lead or lag, if its runs were like those of ``reference`` on each task:
-    one-sided Mann-Whitney tests by task, put together by Stouffer's method, twice the smaller tail.
+    twice the smaller tail of the sum over the tasks of Mann and Whitney's U, whose exact law is counted, and at most 1.
+
+    It is the same if the two change places. Half a pair, from ties, is taken to the side of no difference.
     """
     theirs = found.values[reference]
     found_p = {}
     for recipe, ours in found.values.items():
         if recipe != reference:
-            by_task = [
-                stats.mannwhitneyu(x, y, alternative="greater", method="asymptotic").pvalue
-                for x, y in zip(ours, theirs, strict=True)
-            ]
-            tail = float(np.asarray(stats.combine_pvalues(by_task, method="stouffer"))[1])
-            found_p[recipe] = 2 * min(tail, 1 - tail)
+            law, total = np.ones(1), 0.0
+            for x, y in zip(ours, theirs, strict=True):
+                law = np.convolve(law, _law_of_u(len(x), len(y)))
+                total += stats.mannwhitneyu(x, y, method="asymptotic").statistic
+            tails = law[math.floor(total) :].sum(), law[: math.ceil(total) + 1].sum()
+            found_p[recipe] = min(1.0, 2 * float(min(tails)))
     return found_p

@@ -7,8 +7,8 @@ with an interval from a bootstrap that draws runs anew within each task. Numbers
 What such an interval knows: how much another set of seeds would change the number, on these tasks, at these learning
 rates. Five runs of each task make it too narrow rather than too wide: a bootstrap of five values understates their
 variance by a fifth, and the choice of the learning rates, made on few other seeds, is held fixed. Of two recipes that
-are the same, one is called better in 6 cases of 100 with five runs of six tasks, in 5 with ten, and in 33 with two runs
-of one task. An interval knows nothing of other tasks, other models, or longer runs.
+are the same, one is called better or worse in 6 cases of 100 with five runs of six tasks, in 5 with ten, and in 33
+with two runs of one task. An interval knows nothing of other tasks, other models, or longer runs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,8 +58,9 @@ def score(run: Mapping[str, np.ndarray], budget: int) -> float:
     """How much of what was left to learn a run knew, on average over its first ``budget`` tokens.
 
     That is (a - start) / (1 - start), where ``a`` is the mean over tokens of held-out accuracy, in a line between
-    measurements: 0 if the run stays where it starts, 1 if it were right from the first step on, below 0 if it forgets.
-    What is learned early counts longer. Tasks start at different accuracies, and so become comparable.
+    measurements: 0 if the run stays where it starts, below 0 if it forgets. What is learned early counts longer. Tasks
+    start at different accuracies, and so become comparable. A run that is right at every measurement but the start has
+    less than 1, the less the fewer measurements there are, since a line leads to the first of them.
     ``run`` maps "tokens" and "accuracy" to arrays (steps,), NaN where nothing was measured. Raises ``ValueError`` if it
     was measured until ``budget`` only in part, or if its start leaves nothing to learn.
     """

@@ -7,7 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlnotes.notebook.arena import conclusions, draw_curves, draw_profiles, draw_ranking, ranking_lines, report
+from rlnotes.notebook.arena import (
+    conclusions,
+    draw_curves,
+    draw_places,
+    draw_profiles,
+    draw_ranking,
+    ranking_lines,
+    report,
+)
 from rlnotes.notebook.evidence import Evidence, read_evidence
 from rlnotes.notebook.scores import scores, standings
 from rlnotes.objectives import RECIPES
@@ -52,6 +60,16 @@ def test_a_ranking_of_all_recipes_has_a_legible_row_for_each(tmp_path: Path):
         assert said == f"{place.recipe} {place.mean.value:.2f}, {place.verdict}"
     drawn = [ends for line in left.lines if len(ends := np.asarray(line.get_xdata())) == 2]
     np.testing.assert_allclose(drawn, [place.mean[1:] for place in places])
+    assert {str(line.get_marker()) for line in left.lines} == {"None", "."}, "the verdict is that of the other column"
+
+
+def test_places_are_drawn_and_told_with_the_first_on_top(tmp_path: Path):
+    found = scores(made(tmp_path, ["a", "b", "c"]))
+    figure, alt = draw_places(found)
+    assert alt == "Places of recipes by IQM, mean, median, easy, hard. c 1 1 1 1 1; a 2 2 2 2 2; b 3 3 3 3 3"
+    (axis,) = figure.axes
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["c", "a", "b"]
+    assert [text.get_text() for text in axis.texts] == ["1"] * 5 + ["2"] * 5 + ["3"] * 5
 
 
 def test_profiles_and_curves_say_their_numbers_and_draw_no_more_than_can_be_told_apart(tmp_path: Path):
@@ -79,7 +97,9 @@ def test_the_text_says_what_can_be_concluded_with_the_numbers_of_the_table(tmp_p
     text = " ".join(conclusions(evidence, found, places))
     assert "Of 4 recipes 2 are better than a on these 2 tasks, 2 are worse, and 0 are not told apart" in text
     assert "by 3 runs of each task" in text and "at least 0.2 of 4 would still be called better or worse" in text
-    assert "e comes first, and is told apart from every other recipe." in text
+    assert (
+        "e comes first. By the interval of its chance to beat each of them, it is told apart from every other" in text
+    )
     assert "on 2 other seeds: 1e-4 was best 0 times, 1e-3 was best 10 times" in text
 
 
@@ -96,7 +116,7 @@ def test_a_first_place_that_is_shared_is_called_shared(tmp_path: Path):
     found = scores(again)
     text = " ".join(conclusions(again, found, standings(found, "b")))
     assert "0 are worse, and 1 are not told apart" in text
-    assert "a comes first, and is not told apart from b." in text
+    assert "a comes first. By the interval of its chance to beat each of them, it is not told apart from b." in text
 
 
 def test_a_report_draws_pictures_and_takes_the_first_recipe_for_the_reference(tmp_path: Path):

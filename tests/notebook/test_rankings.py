@@ -1,5 +1,7 @@
 """What a ranking hangs on: against definitions in plain loops, and on scores made so that the answer is known."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,6 +9,7 @@ from scipy import stats
 from rlnotes.notebook.rankings import (
     AGGREGATES,
     aggregate,
+    blocks,
     p_values,
     place_table,
     places,
@@ -78,6 +81,21 @@ def test_verdicts_by_seeds_are_those_of_blocks_without_common_seeds():
         verdicts_by_seeds(found, "reference", 1)
 
 
+def test_blocks_are_counted_beside_the_whole_table():
+    found = made(
+        reference=[[0.1, 0.2, 0.3, 0.4]],
+        turns=[[0.9, 0.8, 0.0, 0.05]],  # better, then worse; nothing as a whole
+        falls=[[0.9, 0.8, -1.0, -1.0]],
+        ahead=[[0.9, 0.8, 0.7, 0.6]],
+        level=[[0.1, 0.2, 0.3, 0.4]],
+    )
+    made_of = blocks(found, "reference", 2)
+    assert made_of == (8, 6, 0, 4, 4, 2, 2)
+    assert blocks(found, "reference", 4).not_in == 0
+    turned = made(reference=[np.arange(20.0).tolist()], falls=[[20.0, 30.0, *np.arange(-18.0, 0)]])
+    assert blocks(turned, "reference", 2) == (10, 10, 1, 1, 45, 36, 9)
+
+
 def test_wrong_orders_are_counted_pair_by_pair():
     found = made(a=[[1.0, 0, 0, 0]], b=[[0.0, 0.75, 0.75, 0.75]], c=[[-1.0, -1, -1, -1]])
     # only seed 0 has a before b, and the other three together say the reverse
@@ -100,3 +118,26 @@ def test_p_values_are_uniform_where_nothing_differs_and_small_where_something_do
     assert max(p["ahead"], p["behind"]) < 1e-3 < p["alike"]
     many = [p_values(drawn(dict(reference=0.0, alike=0.0), rng=i), "reference")["alike"] for i in range(300)]
     assert stats.kstest(many, "uniform").pvalue > 0.01
+
+
+def test_a_p_value_is_the_exact_one_and_does_not_ask_who_comes_first():
+    one = drawn(dict(a=0.0, b=0.7), tasks=1)
+    exact = stats.mannwhitneyu(one.values["a"][0], one.values["b"][0], method="exact").pvalue
+    assert p_values(one, "a")["b"] == pytest.approx(exact)
+    found = drawn(dict(a=0.0, b=0.4), tasks=6, seeds=10)
+    assert p_values(found, "a")["b"] == pytest.approx(p_values(found, "b")["a"], rel=1e-9)
+
+
+def test_a_p_value_of_two_tasks_is_counted_over_all_orders():
+    found = made(a=[[0.1, 0.2, 0.6], [0.3, 0.5, 0.7]], b=[[0.4, 0.8, 0.9], [0.2, 0.9, 1.0]])
+    orders = itertools.combinations(range(6), 3)
+    lower = [sum(k > i for i in own for k in range(6) if k not in own) for own in orders]
+    pairs = zip(found.values["a"], found.values["b"], strict=True)
+    seen = sum(y > x for ours, theirs in pairs for x in ours for y in theirs)
+    tail = np.mean([u + v >= seen for u, v in itertools.product(lower, repeat=2)])
+    assert p_values(found, "a")["b"] == pytest.approx(2 * tail)
+
+
+def test_a_tie_counts_for_no_difference():
+    tied = p_values(made(a=[[0.1, 0.2]], b=[[0.2, 0.3]]), "a")["b"]
+    assert tied == pytest.approx(p_values(made(a=[[0.1, 0.25]], b=[[0.2, 0.3]]), "a")["b"])

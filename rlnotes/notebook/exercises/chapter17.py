@@ -108,6 +108,7 @@ _TUNED = tuple(
     (np.array(tuning), np.array(reported))
     for tuning, reported in (
         ([[0.5, 0.6, 0.55], [0.9, 0.4, 0.3]], [[0.45, 0.55], [0.6, 0.7]]),
+        ([[0.5, 0.5, 0.5], [0.9, 0.45, 0.4]], [[0.6, 0.5], [0.35, 0.4]]),
         ([[0.1, 0.2], [0.4, 0.3], [0.25, 0.44]], [[0.8, 0.6, 0.7], [0.3, 0.3, 0.4], [0.5, 0.6, 0.4]]),
     )
 )
@@ -187,6 +188,9 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "one lucky tuning run has chosen; take the mean over the tuning seeds": (
                 lambda tuning, reported: reported[np.unravel_index(tuning.argmax(), tuning.shape)[0]].mean()
+            ),
+            "the median of the tuning runs has chosen; take their mean": (
+                lambda tuning, reported: reported[np.median(tuning, 1).argmax()].mean()
             ),
             "that is the largest single reported run": lambda tuning, reported: reported.max(),
         },
