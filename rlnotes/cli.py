@@ -173,7 +173,7 @@ class Arena:
     seeds: int = 10
     """runs of each recipe on each task at its own rate, besides those for tuning; at least 2"""
     workers: int = 1
-    """runs at the same time, each on one thread"""
+    """runs at the same time, each on one thread; on a GPU, batches of runs"""
     tokens: int | None = None
     """response tokens that a run samples; each task's own number if not given"""
     device: str = "cpu"

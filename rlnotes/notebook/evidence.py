@@ -56,8 +56,10 @@ class Evidence:
 
     @property
     def command(self) -> str:
-        """What makes the table again."""
+        """What makes the table again. An arena reports each recipe at one of its learning rates only."""
         seeds = len(next(iter(self.rows.values())))
+        if len(self.rows) < len(self.labels):
+            return f"rlnotes arena --seeds {seeds} --out {self.name}"
         return f"rlnotes compare {self.name} --seeds {seeds} --out {self.name}.csv"
 
     def curves(self, method: str, metric: str) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -22,6 +22,7 @@ def test_every_comparison_has_its_table(name: str):
     evidence, comparison = load_evidence(name), COMPARISONS[name]
     assert compared(evidence.settings) == describe(comparison)["comparison"]
     assert list(evidence.rows) == list(comparison.methods)
+    assert evidence.command.startswith(f"rlnotes compare {name} --seeds ")
     seeds = {tuple(runs) for runs in evidence.rows.values()}
     assert len(seeds) == 1
     assert len(seeds.pop()) >= 5
@@ -40,6 +41,7 @@ def test_the_arena_has_its_table():
     )
     assert sorted(evidence.rows) == sorted(tuned_methods(evidence))
     assert len(evidence.rows) == len(RECIPES) * len(ARENA_TASKS)
+    assert evidence.command == "rlnotes arena --seeds 10 --out 17_arena"
     for method, runs in evidence.rows.items():
         assert list(runs) == list(range(10))
         for columns in runs.values():
