@@ -67,13 +67,22 @@ class SharedWeights:
 
     @torch.no_grad()
     def read(self, model: Transformer, known: int | None = None) -> int:
-        """Bring ``model``, which has version ``known``, up to date. Returns the version it has then."""
-        with self._version.get_lock():
+        """Bring ``model``, which has version ``known``, up to date. Returns the version it has then.
+
+        Raises ``EOFError`` if the process that writes is gone, and has taken the lock along.
+        """
+        lock, writer = self._version.get_lock(), multiprocessing.parent_process()
+        while not lock.acquire(timeout=0.5):
+            if writer is not None and not writer.is_alive():
+                raise EOFError("the learner ended while it wrote weights")
+        try:
             version = self._version.value
             if version != known:
                 parts = self._flat.split([p.numel() for p in model.parameters()])
                 for parameter, values in zip(model.parameters(), parts, strict=True):
                     parameter.copy_(values.view_as(parameter))
+        finally:
+            lock.release()
         return version
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -273,6 +274,20 @@ def test_an_actor_ends_when_its_learner_is_killed():
     with running(sys.executable, "-c", SCRIPT) as process:
         assert process.stdout
         process.stdout.readline()
+        process.kill()
+        wait_until_gone(process.pid)
+
+
+@linux
+def test_an_actor_ends_when_its_learner_is_killed_as_it_writes_weights():
+    """The dead learner keeps the lock, for which the actor waits."""
+    script = SCRIPT.replace(
+        "        print", "        trainer._actor._weights._version.get_lock().acquire()\n        print"
+    )
+    with running(sys.executable, "-c", script + "        import time; time.sleep(3600)\n") as process:
+        assert process.stdout
+        process.stdout.readline()
+        time.sleep(1)  # the actor has ended the rollout in hand, and wants to read weights for the next
         process.kill()
         wait_until_gone(process.pid)
 
