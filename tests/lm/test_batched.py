@@ -18,6 +18,7 @@ from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import GRPO, RECIPES, KLPenalty
 from tests.lm.breaking import breaking
 from tests.lm.test_static_step import Questions
+from tests.lm.varying import VARYING
 
 SMALL = TrainConfig(task="sort", size=8, prompts=4, group_size=4, epochs=2, minibatches=2)
 RUNS = (  # recipe, seed, learning rate
@@ -211,20 +212,7 @@ def test_the_work_asks_the_device_for_nothing(behavior: str):
     assert len(questions.asked) <= step.task.max_response_length
 
 
-@pytest.mark.parametrize(
-    ("setting", "named"),
-    [
-        (dict(recipe="dapo"), "dynamic_sampling"),
-        (dict(lags=(0, 2)), "lags"),
-        (dict(preset="moe-top1"), "moe-top1"),
-        (dict(lora_rank=4), "lora_rank"),
-        (dict(rollout_blocks=2), "rollout_blocks"),
-        (dict(micro_batches=2), "micro_batches"),
-        (dict(count_clipped=True), "count_clipped"),
-        (dict(measure_shift=True), "measure_shift"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("setting", "named"), VARYING, ids=str)
 def test_what_cannot_be_batched_is_named(setting: dict[str, Any], named: str):
     config = replace(SMALL, warm_start="none", **setting)
     reason = alone(config, RECIPES[config.recipe])

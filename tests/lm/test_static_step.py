@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from rlnotes.lm.static_step import StaticStep, unsupported
 from rlnotes.lm.tasks import Reverse
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import GRPO, RECIPES, Choices, KLPenalty
+from tests.lm.varying import VARYING
 
 SMALL = TrainConfig(prompts=8, group_size=4, steps=4)
 MANY = replace(SMALL, epochs=2, minibatches=2)
@@ -188,22 +190,8 @@ def test_a_gradient_that_is_not_finite_leaves_everything_as_it_was(monkeypatch: 
     assert (trainer.step, trainer.updates) == (1, 4)
 
 
-@pytest.mark.parametrize(
-    ("setting", "named"),
-    [
-        (dict(recipe="dapo"), "dynamic_sampling"),
-        (dict(lags=(0, 2)), "lags"),
-        (dict(preset="moe-top1"), "moe-top1"),
-        (dict(lora_rank=4), "lora_rank"),
-        (dict(rollout_weights="int8"), "rollout_weights"),
-        (dict(rollout_blocks=2), "rollout_blocks"),
-        (dict(micro_batches=2), "micro_batches"),
-        (dict(count_clipped=True), "count_clipped"),
-        (dict(measure_shift=True), "measure_shift"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_static_is_named(setting: dict[str, object], named: str):
+@pytest.mark.parametrize(("setting", "named"), [*VARYING, (dict(rollout_weights="int8"), "rollout_weights")], ids=str)
+def test_what_cannot_be_static_is_named(setting: dict[str, Any], named: str):
     trainer = Trainer(replace(SMALL, warm_start="none", **setting))
     reason = unsupported(trainer)
     assert reason is not None and named in reason
