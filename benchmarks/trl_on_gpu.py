@@ -100,6 +100,7 @@ def trl_speeds(config: TrainConfig, task: ExactMatchTask) -> None:
             args=settings(
                 *(folder, sequences, config.group_size, STEPS, length, LEARNING_RATE, False),
                 bf16=config.precision == "bfloat16",
+                use_cpu=False,
             ),
             train_dataset=Dataset.from_list(rows),
             processing_class=make_tokenizer(task.vocabulary),
@@ -107,5 +108,6 @@ def trl_speeds(config: TrainConfig, task: ExactMatchTask) -> None:
         )
         before = "_generate_and_score_completions"
         setattr(trainer, before, watch.over("before the update", getattr(trainer, before)))
+        assert next(trainer.model.parameters()).is_cuda
         trainer.remove_callback(PrinterCallback)
         trainer.train()

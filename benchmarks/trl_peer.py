@@ -146,6 +146,7 @@ def settings(
     learning_rate: float,
     checkpointing: bool,
     bf16: bool = False,
+    use_cpu: bool = True,
 ) -> GRPOConfig:
     """One update per rollout on all of it, no KL: what rlnotes does, in its precision, and no work beside it."""
     return GRPOConfig(
@@ -178,7 +179,7 @@ def settings(
         disable_tqdm=True,
         shuffle_dataset=False,
         dataloader_pin_memory=False,
-        use_cpu=True,
+        use_cpu=use_cpu,
         use_vllm=False,
         seed=0,
     )

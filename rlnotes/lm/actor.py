@@ -16,7 +16,8 @@ from torch import Tensor
 
 from rlnotes.lm.config import ModelConfig
 from rlnotes.lm.experts import Routes
-from rlnotes.lm.model import KVCache, Memory, Transformer
+from rlnotes.lm.memory import KVCache, Memory
+from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler
 from rlnotes.processes import ignored_interrupts

@@ -13,7 +13,8 @@ from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import RolloutKVCache
 from rlnotes.lm.experts import Routes
 from rlnotes.lm.likeliest import likeliest
-from rlnotes.lm.model import GroupCache, KVCache, Prefix, Transformer, positions
+from rlnotes.lm.memory import GroupCache, GroupPrefix, KVCache, Prefix, SharedPrefix
+from rlnotes.lm.model import Transformer, positions
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
 from rlnotes.lm.share import ALONE, Share
 from rlnotes.lm.versions import Snapshots, writing
@@ -233,7 +234,9 @@ def response_logits(
                 prompt_mask = rollout.prompt_mask.repeat_interleave(g, 0)
                 key_mask = torch.cat([prompt_mask, prompt_mask.new_ones(n, t - 1)], -1)
                 position = positions(key_mask)[:, p:]
-            rest = model.hidden(rollout.tokens[:, :-1], position, key_mask, prefix.behind(g), routes)
+            kernel = key_mask is None and GroupPrefix.serves(model.config, last.device, max(p, t - 1))
+            memory = (GroupPrefix if kernel else SharedPrefix)(prefix, g)
+            rest = model.hidden(rollout.tokens[:, :-1], position, key_mask, memory, routes)
             states = torch.cat([states, rest], 1)
         return model.head(states).float()
 

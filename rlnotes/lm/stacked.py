@@ -14,7 +14,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from rlnotes.lm.config import ModelConfig
 from rlnotes.lm.experts import Routes
-from rlnotes.lm.model import Memory, Transformer
+from rlnotes.lm.memory import Memory
+from rlnotes.lm.model import Norm, Transformer
 
 
 class StackedLinear(nn.Module):
@@ -57,8 +58,13 @@ class StackedNorm(nn.Module):
         blocks = F.layer_norm(x, (d,)).view(r, -1, d)
         return (blocks * self.weight[:, None]).view(x.shape)
 
+    def after(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """``x`` + ``y`` (R * n, S, d), and that normed."""
+        total = x + y
+        return total, self(total)
 
-STACKED = {nn.Linear: StackedLinear, nn.Embedding: StackedEmbedding, nn.LayerNorm: StackedNorm}
+
+STACKED = {nn.Linear: StackedLinear, nn.Embedding: StackedEmbedding, Norm: StackedNorm}
 
 
 class StackedTransformer(Transformer):

@@ -8,7 +8,8 @@ import torch
 
 from rlnotes.lm.behavior import Behavior, SplitLinear
 from rlnotes.lm.config import RolloutWeights, TrainConfig, preset_config
-from rlnotes.lm.model import Prefix, SharedPrefix, Transformer
+from rlnotes.lm.memory import Prefix, SharedPrefix
+from rlnotes.lm.model import Transformer
 from rlnotes.lm.quantize import fake_quantized
 from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.sampler import Sampler, prefill, score
@@ -105,7 +106,7 @@ def test_rounded_keys_and_values_are_what_the_responses_see(model, kind):
         rest = model.hidden(rollout.tokens[:, :-1], 9 + torch.arange(8), None, Rounding(prefix, 64, kind))
         states = torch.cat([last.repeat_interleave(64, 0), rest], 1)
         by_hand = model.head(states).log_softmax(-1).gather(-1, rollout.tokens[..., None])[..., 0]
-        half = model.hidden(rollout.tokens[:, :-1], 9 + torch.arange(8), None, prefix.behind(64))
+        half = model.hidden(rollout.tokens[:, :-1], 9 + torch.arange(8), None, SharedPrefix(prefix, 64))
         exact = model.head(half).log_softmax(-1).gather(-1, rollout.tokens[:, 1:, None])[..., 0]
     gap = (by_hand - rollout.logp_behavior)[rollout.mask].abs()
     # a key at the middle of two numbers may go either way, so that a few are a step apart

@@ -12,7 +12,8 @@ from rlnotes import cli
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import ModelConfig, TrainConfig, preset_config
 from rlnotes.lm.experts import Expert, Experts, Routes, flips, gates, top_experts
-from rlnotes.lm.model import KVCache, Transformer
+from rlnotes.lm.memory import KVCache
+from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, score
 from rlnotes.lm.trainer import Trainer

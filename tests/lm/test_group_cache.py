@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from rlnotes.lm import model
+from rlnotes.lm import kernels
 from rlnotes.lm.config import TrainConfig, preset_config
-from rlnotes.lm.model import GroupCache, Transformer
+from rlnotes.lm.memory import GroupCache
+from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, Writer, score
 from rlnotes.lm.trainer import Trainer
@@ -103,11 +104,11 @@ def test_there_is_no_kernel_for_a_cpu_or_a_head_of_another_width():
 )
 def test_there_is_a_kernel_if_nothing_is_missing(missing: str | None, value: object, monkeypatch: pytest.MonkeyPatch):
     there = dict(find_spec="found", which="found", capability=(9, 0)) | ({} if missing is None else {missing: value})
-    monkeypatch.setattr(model, "find_spec", lambda name: there["find_spec"])
-    monkeypatch.setattr(model, "which", lambda name: there["which"])
+    monkeypatch.setattr(kernels, "find_spec", lambda name: there["find_spec"])
+    monkeypatch.setattr(kernels, "which", lambda name: there["which"])
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: there["capability"])
-    model._triton_works.cache_clear()
+    kernels._triton_works.cache_clear()
     try:
         assert GroupCache.serves(preset_config("tiny", 24, 16), torch.device("cuda")) == (missing is None)
     finally:
-        model._triton_works.cache_clear()
+        kernels._triton_works.cache_clear()

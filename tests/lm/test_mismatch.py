@@ -6,8 +6,9 @@ import torch
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import ModelConfig
 from rlnotes.lm.experts import flips
+from rlnotes.lm.memory import attention_mask
 from rlnotes.lm.mismatch import layer_mismatch, read
-from rlnotes.lm.model import Transformer, attention_mask
+from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler
 

@@ -3,7 +3,8 @@ import torch
 from torch.nn import functional as F
 
 from rlnotes.lm.config import PRESETS, ModelConfig, preset_config
-from rlnotes.lm.model import KVCache, Prefix, Transformer, attention_mask, positions
+from rlnotes.lm.memory import KVCache, Prefix, attention_mask
+from rlnotes.lm.model import Transformer, positions
 from rlnotes.lm.quantize import fake_quantized
 from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.sampler import Sampler, score
