@@ -100,9 +100,10 @@ class Experts(nn.Module):
         logits = self.router(x)
         chosen = (Routes() if routes is None else routes).choose(logits, self.k)
         weight, chosen, tokens = gates(logits, chosen).flatten(0, 1), chosen.flatten(0, 1), x.flatten(0, 1)
-        out = torch.zeros_like(tokens)
+        # a sum is at least float32, though under autocast the networks give bfloat16
+        out = torch.zeros_like(tokens, dtype=torch.promote_types(tokens.dtype, torch.float32))
         for number, expert in enumerate(self.experts):
             row, place = (chosen == number).nonzero(as_tuple=True)
             share = weight[row, place, None] * expert(tokens[row])
-            out = out.index_add(0, row, share.type_as(out))  # under autocast a network gives bfloat16
+            out = out.index_add(0, row, share.type_as(out))
         return out.view_as(x)

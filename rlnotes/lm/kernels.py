@@ -18,6 +18,16 @@ def usable(device: torch.device) -> bool:
     return _triton_works(device)
 
 
+def roomy(device: torch.device) -> bool:
+    """Whether a multiprocessor of this GPU has much shared memory: from 160 KB on, as A100, H100 and H200 have."""
+    return torch.cuda.get_device_properties(device).shared_memory_per_multiprocessor >= 160_000
+
+
+def longest_text(device: torch.device) -> int:
+    """Tokens of a prompt or a response that attention can take in training: tiles of both must fit shared memory."""
+    return 64 if roomy(device) else 32
+
+
 def dtype_behind(x: Tensor) -> torch.dtype:
     """What a linear layer computes in that gets ``x``, a tensor on a GPU."""
     return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype

@@ -6,12 +6,8 @@ import torch
 from torch import Tensor
 
 from rlnotes.lm.config import ModelConfig, RolloutKVCache
-from rlnotes.lm.kernels import usable
+from rlnotes.lm.kernels import longest_text, usable
 from rlnotes.lm.quantize import rounded
-
-LONGEST = (
-    64  # prompt or response that prefix_kernel can take: two tiles of scores must fit a multiprocessor's registers
-)
 
 
 class Memory(Protocol):
@@ -104,7 +100,8 @@ class GroupCache(KVCache):
     @staticmethod
     def serves(config: ModelConfig, device: torch.device) -> bool:
         """Whether there is a kernel: on a GPU, for heads whose width is a power of two."""
-        return _fits(config) and usable(device)
+        width = config.d_model // config.n_heads
+        return width & (width - 1) == 0 and usable(device)
 
 
 class SharedPrefix:
@@ -142,15 +139,11 @@ class GroupPrefix(SharedPrefix):
 
     @staticmethod
     def serves(config: ModelConfig, device: torch.device, longest: int) -> bool:
-        """Whether there is a kernel: on a GPU, for heads as wide as a power of two, prompts and responses of at most
-        ``longest`` tokens.
+        """Whether there is a kernel for prompts and responses of at most ``longest`` tokens: on a GPU, for heads 16, 32
+        or 64 wide, see :func:`rlnotes.lm.kernels.longest_text`.
         """
-        return longest <= LONGEST and _fits(config) and usable(device)
-
-
-def _fits(config: ModelConfig) -> bool:
-    width = config.d_model // config.n_heads
-    return width & (width - 1) == 0 and 16 <= width <= 64
+        fits = config.d_model // config.n_heads in (16, 32, 64)
+        return fits and usable(device) and longest <= longest_text(device)
 
 
 def apart(qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -138,7 +138,8 @@ class Transformer(nn.Module):
             n_keys += memory.length
         elif isinstance(memory, SharedPrefix):
             n_keys += memory.prefix.length
-        mask = attention_mask(tokens.shape[1], n_keys, key_mask, tokens.device)
+        knows = isinstance(memory, GroupPrefix)  # who may see whom
+        mask = None if knows else attention_mask(tokens.shape[1], n_keys, key_mask, tokens.device)
         for layer, block in enumerate(self.blocks):
             x = block(x, layer, mask, memory, routes)
         return self.norm(x)

@@ -1,6 +1,6 @@
-"""Layer norm on a GPU, and the sum before it: one Triton kernel, and one for the gradients.
+"""Layer norm on a GPU, and the sum before it: a Triton kernel, and one for the gradients.
 
-PyTorch needs three and, where the layers behind them compute in bfloat16, a copy of float32 numbers in memory twice.
+PyTorch has a kernel for the sum and one for the norm and, where the layers behind compute in bfloat16, one that rounds.
 """
 
 # pyright: reportMissingImports=false, reportIndexIssue=false, reportIncompatibleMethodOverride=false
@@ -102,14 +102,17 @@ class _Norm(torch.autograd.Function):
                 *(n, width, ctx.epsilon),
                 ADD=add, R=ROWS, W=triton.next_power_of_2(width),
             )  # fmt: skip
-        return d_x, d_y, d_weight.sum(0).to(weight.dtype), None, None
+        of_weight = d_weight.sum(0).to(weight.dtype) if ctx.needs_input_grad[2] else None
+        return d_x, d_y, of_weight, None, None
 
 
 def norm(x: Tensor, weight: Tensor, epsilon: float, dtype: torch.dtype) -> Tensor:
     """Rows of ``x`` (..., d) with mean 0 and variance 1, times ``weight`` (d,), as ``dtype``. Differentiable once."""
+    assert x.shape[-1:] == weight.shape
     return _Norm.apply(x.contiguous(), None, weight, epsilon, dtype)[1]
 
 
 def add_norm(x: Tensor, y: Tensor, weight: Tensor, epsilon: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """``x`` + ``y`` (..., d), and :func:`norm` of it."""
+    """``x`` + ``y`` (..., d), in the precision of ``x``, and :func:`norm` of it."""
+    assert torch.promote_types(x.dtype, y.dtype) == x.dtype
     return _Norm.apply(x.contiguous(), y.contiguous(), weight, epsilon, dtype)

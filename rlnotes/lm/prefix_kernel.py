@@ -1,4 +1,4 @@
-"""The attention of responses behind the prompt of their group, on a GPU: one Triton kernel, and one for the gradients.
+"""The attention of responses behind the prompt of their group, on a GPU: a Triton kernel, and one for the gradients.
 
 A prompt's keys and values stand in memory once for its group, and so do their gradients. The usual way copies them to
 every response, and tiles made for long texts stay mostly empty. Here a whole text is one tile, so it must be short.
@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rlnotes.lm.memory import LONGEST
+from rlnotes.lm.kernels import longest_text, roomy
 
 
 @triton.jit
@@ -97,13 +97,14 @@ def _launch(kernel: Any, programs: int, qkv: Tensor, prompt_k: Tensor, prompt_v:
     n, length, _, n_heads, d = qkv.shape
     prompt = prompt_k.shape[2]
     t, p = (max(16, triton.next_power_of_2(size)) for size in (length, prompt))
-    small = t * p <= 1024  # then the next response can be fetched while this one is worked on
+    small = t * p <= 1024
+    ahead = small and roomy(qkv.device)  # the next response is fetched while this one is worked on
     with torch.cuda.device(qkv.device):
         kernel[(programs, n_heads)](
             *(qkv, length, prompt_k, prompt_v),
             *(prompt_k.stride(0), prompt_k.stride(1), prompt_k.stride(2), prompt),
             *(*rest, n // len(prompt_k), d**-0.5),
-            n_heads=n_heads, D=d, T=t, P=p, num_warps=2 if small else 8, num_stages=3 if small else 1,
+            n_heads=n_heads, D=d, T=t, P=p, num_warps=2 if small else 8, num_stages=3 if ahead else 1,
         )  # fmt: skip
 
 
@@ -129,8 +130,9 @@ def attend(qkv: Tensor, prompt_k: Tensor, prompt_v: Tensor) -> Tensor:
     """Attention (N, T, H * D) of N responses: each token sees its prompt, the tokens before it, and itself.
 
     ``qkv`` (N, T, 3, H, D) are their queries, keys and values; ``prompt_k`` and ``prompt_v`` (B, H, P, D), two views of
-    one tensor, each serve N / B responses. D is a power of two, T and P at most ``LONGEST``. Sums are float32.
-    Differentiable once.
+    one tensor, each serve N / B responses. D is 16, 32 or 64; for T and P see
+    :func:`rlnotes.lm.kernels.longest_text`. Sums are float32. Differentiable once.
     """
-    assert max(qkv.shape[1], prompt_k.shape[2]) <= LONGEST and prompt_k.stride() == prompt_v.stride()
+    assert max(qkv.shape[1], prompt_k.shape[2]) <= longest_text(qkv.device)
+    assert prompt_k.stride() == prompt_v.stride() and prompt_k.stride(3) == 1 and len(qkv) % len(prompt_k) == 0
     return _Attend.apply(qkv.contiguous(), prompt_k, prompt_v)

@@ -94,6 +94,15 @@ def test_a_mixture_computes_in_bfloat16_where_it_is_told_to(mixture):
     assert 1e-4 < (rough - exact).abs().median() < 0.05 * exact.abs().max()
 
 
+def test_a_mixture_adds_up_its_experts_in_float32_whatever_comes_in(mixture):
+    x = torch.randn(6, 12, mixture.config.d_model, generator=torch.Generator().manual_seed(0)).bfloat16()
+    experts = mixture.blocks[0].experts
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = experts(x)
+    assert rough.dtype == torch.float32
+    assert (rough != rough.bfloat16()).any()
+
+
 def test_weights_of_several_sum_to_one_and_that_of_one_is_its_probability():
     logits = torch.tensor([1.0, 3.0, 2.0, -1.0])
     one, two = top_experts(logits, 1), top_experts(logits, 2)

@@ -1,6 +1,8 @@
 """Kernels that training uses on a GPU, held against PyTorch in float64. Most of it needs a GPU."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from rlnotes.lm import sampler
 from rlnotes.lm.config import TrainConfig, preset_config
 from rlnotes.lm.kernels import dtype_behind, usable
-from rlnotes.lm.memory import LONGEST, GroupPrefix, Prefix, attention_mask
+from rlnotes.lm.memory import GroupPrefix, Prefix, attention_mask
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.trust_region import trpo_step
@@ -131,11 +133,15 @@ def test_kernels_compute_in_what_linear_layers_compute_in():
         assert dtype_behind(x) == transformer.norm(x).dtype == torch.bfloat16
 
 
-def test_texts_that_are_too_long_are_read_as_usual(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("shared", "longest"), [(65_536, 32), (102_400, 32), (167_936, 64), (233_472, 64)])
+def test_texts_that_are_too_long_are_read_as_usual(shared: int, longest: int, monkeypatch: pytest.MonkeyPatch):
+    gpu = SimpleNamespace(shared_memory_per_multiprocessor=shared)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
     monkeypatch.setattr("rlnotes.lm.memory.usable", lambda device: True)
     config = preset_config("tiny", 24, 256)
-    assert GroupPrefix.serves(config, torch.device("cuda"), LONGEST)
-    assert not GroupPrefix.serves(config, torch.device("cuda"), LONGEST + 1)
+    assert GroupPrefix.serves(config, torch.device("cuda"), longest)
+    assert not GroupPrefix.serves(config, torch.device("cuda"), longest + 1)
+    assert not GroupPrefix.serves(replace(config, n_heads=1, d_model=128), torch.device("cuda"), longest)
 
 
 def test_a_memory_that_attends_by_itself_gives_no_keys():
