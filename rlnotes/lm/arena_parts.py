@@ -1,8 +1,8 @@
 """What makes the plain policy gradient come first in the arena, and do its learning rates go far enough? Three tables.
 
-``VANILLA_PG`` and ``RLOO`` differ in their advantages alone. RLOO's are both-sided: right responses are pushed up,
-wrong ones are pushed down, and a group in which all are right says nothing. The first table takes the two apart; the
-second goes one step beyond an end of the arena's grid; the third tries a part on other tasks.
+``VANILLA_PG`` and ``RLOO`` differ in their advantages alone. RLOO's are both-sided: responses above the mean of the
+others are pushed up, those below are pushed down, and a group of one reward says nothing. The first table takes the two
+apart; the second goes one step beyond an end of the arena's grid; the third tries a part on other tasks.
 """
 
 from dataclasses import replace
@@ -27,9 +27,17 @@ def tenth_down(rewards: Tensor, group_size: int) -> Tensor:
 
 
 def undecided(rewards: Tensor, group_size: int) -> Tensor:
-    """The rewards themselves, but 0 in groups of one reward: no imitation where all are right."""
+    """The rewards themselves, but 0 in groups of one reward: no imitation where all are alike."""
     groups = in_groups(rewards, group_size)
     return (groups * (groups != groups[:, :1]).any(1, keepdim=True)).reshape(-1)
+
+
+def above(rewards: Tensor, group_size: int) -> Tensor:
+    """The rewards themselves, but 0 where they are not above the mean of the group's others.
+
+    With rewards of 0 and 1 it is :func:`undecided`. They differ where a response may be right in part.
+    """
+    return rewards * (leave_one_out(rewards, group_size) > 0)
 
 
 def standardised_up(rewards: Tensor, group_size: int) -> Tensor:
@@ -41,6 +49,7 @@ OWN = {
     "rloo_up": replace(RLOO, advantage=up),
     "rloo_tenth": replace(RLOO, advantage=tenth_down),
     "vanilla_undecided": replace(RLOO, advantage=undecided),
+    "vanilla_above": replace(RLOO, advantage=above),
     "grpo_up": replace(GRPO, advantage=standardised_up),
 }
 PARTS = replace(

@@ -140,7 +140,7 @@ def conclusions(evidence: Evidence, found: Scores, places: Sequence[Standing]) -
     )
     yield (
         "Each verdict stands on an interval of 95 % of its own, and few runs make it too narrow: were all recipes the "
-        f"same, at least {0.05 * others:.1f} of {others} would still be called better or worse."
+        f"same, at least {0.05 * others:.2f} of {others} would still be called better or worse."
     )
     yield _first_told(found, [place.recipe for place in places])
     yield _tuning_told(evidence, found)

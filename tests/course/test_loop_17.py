@@ -1,5 +1,6 @@
 """The loop of chapter 17 reaches its threshold on three of three seeds, and the stored tables say what it says."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -71,6 +72,7 @@ def test_chapter_17_first_and_last_do_not_hang_on_the_aggregate_or_the_number_of
     agreed = np.all(apart, axis=0) & (np.ptp(apart, axis=0) == 0)
     assert agreed.sum() // 2 == 220 and agreed[last].sum() == 30
     p = p_values(FOUND, "grpo")
+    assert max(p_values(FOUND, "vanilla_pg").values()) * 33 < 0.05, "by the line for all beside each of the others"
     stand = {name for name, value in p.items() if value * len(p) < 0.05}
     assert stand == {"vanilla_pg", "rloo", "gspo", "dapo", "pg_is", "method_1"}
     assert sum(find("17.4").oracle(np.array([*p.values()]))) == 6, "by Holm's rule"
@@ -159,15 +161,48 @@ def test_chapter_17_what_makes_the_plain_gradient_good_on_sort_and_slow_on_needl
         (needle, "rloo", "rloo_up"),
         (needle, "grpo", "grpo_up"),
         (needle, "rloo_up", "vanilla_pg"),
-        (needle, "rloo_up", "vanilla_undecided"),
+        (needle, "vanilla_above", "vanilla_undecided"),
+        (needle, "rloo_up", "vanilla_above"),
         (sort, "vanilla_undecided", "rloo_up"),
     ):
         assert found.values[ours].min() > found.values[theirs].max()
+    undecided, above, plain = (needle.values[f"vanilla_{name}"][0, :5] for name in ("undecided", "above", "pg"))
+    assert np.abs(undecided - plain).max() < 0.001, "it is not imitation of what is known"
+    assert above.mean() - undecided.mean() > 2 * (needle.values["rloo_up"].mean() - above.mean())
+    assert np.array_equal(sort.values["vanilla_above"], sort.values["vanilla_undecided"]), "rewards of 0 and 1"
     assert sort.values["rloo_tenth"].mean() < 0.6 * sort.values["rloo_up"].mean()
     assert 0 < sort.values["vanilla_pg"].mean() - sort.values["vanilla_undecided"].mean() < 0.05
     ahead = [{name for name in RECIPES if one.values[name].mean() > one.values["rloo_up"].mean()}
              for one in (sort, needle)]  # fmt: skip
     assert ahead[0] == {"vanilla_pg"} and not ahead[0] & ahead[1]
+
+
+def test_chapter_17_a_needle_may_be_found_in_part_and_only_what_is_above_the_others_mean_counts():
+    from rlnotes.lm.arena import ARENA_TASKS, BASE
+    from rlnotes.lm.arena_parts import above, undecided
+    from rlnotes.lm.trainer import Trainer
+
+    trainer = Trainer(replace(BASE, **ARENA_TASKS["needle"].changes))
+    rewards = trainer.task.score(trainer.sample(16, 16))
+    assert {0.0, 0.25} <= {*rewards.tolist()} <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    groups = np.array([[0.25, 0.5, 0, 0.75], [0.25] * 4, [1, 0, 0, 1], [0.25, 0, 0, 0]])
+    given = rewards.new_tensor(groups.ravel())
+    made = above(given, 4).numpy().reshape(4, 4)
+    kept = [[r > (group.sum() - r) / 3 for r in group] for group in groups]
+    assert np.array_equal(made, groups * kept)
+    assert np.array_equal(made[1:], undecided(given, 4).numpy().reshape(4, 4)[1:]), "if a group has but 0 and one more"
+
+
+def test_chapter_17_dapo_is_worse_by_the_share_of_its_own_ceiling_too():
+    def shares(name: str) -> np.ndarray:
+        most = []
+        for method in FOUND.methods[name].values():
+            for run in TABLE.rows[method].values():
+                right = np.append(run["accuracy"][0], np.ones(len(run["tokens"]) - 1))
+                most.append(score(dict(tokens=run["tokens"], accuracy=right), TABLE.budget(method)))
+        return FOUND.values[name] / np.reshape(most, FOUND.values[name].shape)
+
+    assert probability_of_improvement(shares("dapo"), shares("grpo")).high < 0.5
 
 
 def test_chapter_17_the_part_holds_on_tasks_that_it_was_not_made_for():
@@ -207,10 +242,20 @@ def test_chapter_17_what_source_004_says_beside_the_arena():
     for name in ("dppo_kl", "dppo_tv"):
         assert replace(RECIPES_OF[name], keep=None, gate=STALE_PPO.gate) == STALE_PPO, "the mask alone"
     assert min(chance(one, "cispo").low for one in ("dppo_kl", "dppo_tv")) > 0.7
-    assert chance("dppo_kl", "grpo").low > 0.5
-    assert p_values(FOUND, "stale_ppo")["dppo_kl"] * 33 < 0.05 < p_values(FOUND, "grpo")["dppo_kl"] * 33
-    for theirs in ("grpo", "stale_ppo"):
-        assert chance("dppo_tv", theirs).low < 0.5 < chance("dppo_tv", theirs).high
+    for name in ("dppo_kl", "dppo_topk_kl"):
+        assert p_values(FOUND, "stale_ppo")[name] * 33 < 0.05
+        for theirs in ("grpo", "dr_grpo"):
+            assert chance(name, theirs).low > 0.5
+            assert 0.01 < p_values(FOUND, theirs)[name] < 0.07, "not by the line for all"
+    for task in ("sort", "sort-int4"):
+        won = stats.mannwhitneyu(of(FOUND, "dppo_kl", task), of(FOUND, "dr_grpo", task)).statistic / 100
+        assert won < 0.3
+    for name, theirs in itertools.product(("dppo_tv", "dppo_topk_tv"), ("grpo", "dr_grpo", "stale_ppo")):
+        assert chance(name, theirs).low < 0.5 < chance(name, theirs).high
+    by_cispo = p_values(FOUND, "cispo")
+    assert all(by_cispo[f"dppo_{name}"] * 33 < 0.05 for name in ("kl", "tv", "topk_kl", "topk_tv"))
+    binary, top = (of(FOUND, name, "needle") for name in ("dppo_kl", "dppo_topk_kl"))
+    assert binary.mean() - top.mean() > 0.06 and stats.mannwhitneyu(binary, top).pvalue < 0.001
     assert chance("dppo_topk_tv", "dppo_tv").high < 0.5
     five = scores(TABLE, [task for task in FOUND.tasks if task != "needle"]).values
     without = probability_of_improvement(five["dppo_topk_tv"], five["dppo_tv"])

@@ -96,7 +96,7 @@ def test_the_text_says_what_can_be_concluded_with_the_numbers_of_the_table(tmp_p
     assert [line.split()[0] for line in lines] == ["e", "c", "a", "b", "d"]
     text = " ".join(conclusions(evidence, found, places))
     assert "Of 4 recipes 2 are better than a on these 2 tasks, 2 are worse, and 0 are not told apart" in text
-    assert "by 3 runs of each task" in text and "at least 0.2 of 4 would still be called better or worse" in text
+    assert "by 3 runs of each task" in text and "at least 0.20 of 4 would still be called better or worse" in text
     assert (
         "e comes first. By the interval of its chance to beat each of them, it is told apart from every other" in text
     )

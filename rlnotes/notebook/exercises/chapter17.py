@@ -134,9 +134,10 @@ EXERCISES: dict[str, Exercise] = {
         misconceptions={
             "that is the line for each verdict on its own; take the curve 'seen, all'": lambda: 11,
             "with 20 it is 78 %: just below": lambda: 20,
+            "one fewer is enough: with 21 it is 81 %": lambda: 22,
         },
         hints=(
-            "Put the difference on 0.05 and the deviation on 0.04, and leave 33 recipes.",
+            "Put the lead on 0.05 and the deviation on 0.04, and leave 33 recipes.",
             "Move the first slider until the text says 80 % or more after 'with a line for all'.",
         ),
     ),

@@ -16,7 +16,7 @@ class SeedsExplorer(ExplorerModel):
     title = "What can this many seeds show?"
     controls = (
         Control("seeds", "runs of each recipe", 2.0, 40.0, 1.0, 5.0),
-        Control("gap", "true difference of the means", 0.0, 0.2, 0.005, 0.03),
+        Control("gap", "lead: true difference of means", 0.0, 0.2, 0.005, 0.03),
         Control("spread", "deviation of one run's score", 0.005, 0.1, 0.005, 0.025),
         Control("recipes", "recipes compared with one", 1.0, 40.0, 1.0, 33.0),
     )
