@@ -12,7 +12,8 @@ and the tests of this module pass with them. A training run of verl was not made
 """
 
 # pyright: reportMissingImports=false
-# verl is not among the extras, because it pins an older transformers than TRL wants: its types are unknown.
+# verl is not among the extras: verl 0.9.1 wants transformers below 5.11, and constraints.txt pins 5.24. Both libraries
+# would fit into one environment with an older transformers, which was not tested. So its types are unknown.
 
 from typing import Any, Literal
 
@@ -47,6 +48,7 @@ def register(name: str, recipe: str | Choices, old: Old = "proximal") -> None:
     Raises ``ImportError`` without verl. Raises ``ValueError`` for a recipe that needs what verl does not hand over: two
     old policies, mu's likeliest tokens, which responses are truncated, numbers of a whole batch that a part lacks; for
     what verl does elsewhere: KL penalty, entropy bonus, dynamic sampling, penalty for length; for a ``name`` in use.
+    The weight pi_k / mu that verl makes if ``rollout_is`` is set is refused too, but only by the loss, when called.
     """
     choices = find_recipe(recipe)
     if old not in ("proximal", "behavior"):

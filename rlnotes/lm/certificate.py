@@ -1,6 +1,7 @@
 """What could be certified of an update: bounds on token models, estimated from one rollout and both policies' rows.
 
-From a batch they are estimates and no certificates: a context that was not sampled may hold any divergence.
+From a batch they are estimates and no certificates: a context that was not sampled may hold any divergence. And mu must
+cover pi, as without top-p and top-k it does: rewards are centred, and what of pi mu cannot write then counts as gain.
 """
 
 from dataclasses import dataclass
@@ -85,8 +86,8 @@ def certificate(mu_rows: Tensor, pi_rows: Tensor, rollout: Rollout, rewards: Ten
 
     ``mu_rows`` and ``pi_rows`` (N, T, V) are log-probabilities of all tokens where each of the rollout's was drawn;
     what stands outside its mask does not matter. ``rewards`` (N,). ``mask`` is one of responses that compares pi with
-    mu, as ``TRM.keep``. Raises ``ValueError`` for shapes that do not fit, for rewards outside of [0, 1], for which the
-    bounds are not made, and for a mask that drops single tokens.
+    mu, as ``TRM.keep``. L needs that mu covers pi, which is not checked. Raises ``ValueError`` for shapes that do not
+    fit, for rewards outside of [0, 1], for which the bounds are not made, and for a mask that drops single tokens.
     """
     own = rollout.mask
     _check(own, rewards, mu_rows=mu_rows, pi_rows=pi_rows)
@@ -94,7 +95,7 @@ def certificate(mu_rows: Tensor, pi_rows: Tensor, rollout: Rollout, rewards: Ten
     log_ratio = torch.where(own, taken(pi, rollout.tokens) - taken(mu, rollout.tokens), 0.0)
     token_kl, token_tv = (torch.where(own, divergence(mu, pi), 0.0) for divergence in (kl, tv))
     response_kl = token_kl.sum(1)
-    centred = rewards - rewards.mean()  # no effect on L in the mean, and less noise
+    centred = rewards - rewards.mean()  # less noise, and if mu covers pi no effect on L in the mean: E_mu rho is 1
     surrogate = monte_carlo(centred * torch.expm1(log_ratio).sum(1))
     batch = Batch(log_ratio, own, centred, torch.zeros_like(log_ratio))
     kept = _whole(per_token(mask(batch), batch), own)
@@ -161,6 +162,10 @@ class Sampled:
 def from_sampled(logp: Tensor, logp_behavior: Tensor, mask: Tensor, rewards: Tensor) -> Sampled:
     """From log-probabilities (N, T) of the tokens drawn by mu, their ``mask`` (N, T), and ``rewards`` (N,) in [0, 1].
 
+    mu must cover pi, which cannot be seen here. If it does not, as with top-p or top-k, the mean of r is below 1. Then
+    ``tv`` leaves out half of the mass that pi has where mu has none, and ``promise`` may lie above the true change: for
+    one token, by J(mu) times that mass, less the slack of the bound.
+
     Raises ``ValueError`` for other shapes, an empty mask, and rewards outside of [0, 1].
     """
     if not (logp.shape == logp_behavior.shape == mask.shape and rewards.shape == logp.shape[:1]):
@@ -174,7 +179,8 @@ def from_sampled(logp: Tensor, logp_behavior: Tensor, mask: Tensor, rewards: Ten
         )
     log_ratio = torch.where(mask, logp - logp_behavior, 0.0).double()
     k3 = kl_estimate(-log_ratio, "k3").sum(1)
-    surrogate = ((rewards - rewards.mean()) * log_ratio.expm1().sum(1)).mean().item()
+    centred = rewards - rewards.mean()  # as in certificate, and only if mu covers pi
+    surrogate = (centred * log_ratio.expm1().sum(1)).mean().item()
     return Sampled(
         tv=tv_estimate(log_ratio[mask]).mean().item(),
         tail=log_ratio[mask].abs().quantile(TAIL).item(),

@@ -1,12 +1,21 @@
 """What libraries do differently from our recipes: what their functions returned on shared inputs (tests/golden), or,
 for settings and their defaults, what their code says.
 
-TRL f2cd577 (1.10.0.dev0; its DPPO from 23eedc6, before that trainer was taken out), verl 1dda039, OpenRLHF 3c3be62,
-slime 624b824, all of summer 2026, and Stable-RL c6af1d1 of March 2026, the code of 004. True of all recipes: TRL, verl,
-slime and OpenRLHF divide by the *sample* standard deviation plus 1e-4, 1e-6, 1e-6 and 1e-9, ``group_mean_std`` by the
-population's; their ratio is to pi_k, recomputed, unless they are told otherwise, where ours and Stable-RL's is to
-mu; verl and OpenRLHF keep log ratios within 20, TRL and slime do not.
+Their versions are in ``VERSIONS``; Stable-RL is the code of 004. True of all recipes: TRL, verl, slime and OpenRLHF
+divide by the *sample* standard deviation plus 1e-4, 1e-6, 1e-6 and 1e-9, ``group_mean_std`` by the population's; their
+ratio is to pi_k, recomputed, unless they are told otherwise, where ours and Stable-RL's is to mu; verl and OpenRLHF
+keep log ratios within 20, TRL and slime do not; with vLLM TRL multiplies by the response's pi_k / mu, 0 above 3, unless
+told otherwise.
 """
+
+VERSIONS = {
+    "TRL": "f2cd577, 1.10.0.dev0, summer 2026; its DPPO from 23eedc6, before that trainer was taken out",
+    "verl": "1dda039, summer 2026",
+    "OpenRLHF": "3c3be62, summer 2026",
+    "slime": "624b824, summer 2026",
+    "Stable-RL": "c6af1d1, March 2026",
+}
+"""The commit of each library behind ``DIFFERENCES``."""
 
 _NO_DUAL = "as ours without a dual clip; dual_clip makes it one"
 _MINIRL = "as its decoupled PPO: a clip around pi_k times a weight pi_k / mu, not a mask beside pi / mu"
@@ -44,7 +53,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "Stable-RL": "loss_mode=ppo: the clip as a mask beside min(pi / mu, 3), both to mu",
     },
     "grpo": {
-        "TRL": "loss_type=grpo; the default is dapo; with parts of a batch a mean of means",
+        "TRL": "loss_type=grpo; the default is dapo; with vLLM times the response's pi_k / mu, 0 above 3, by default",
         "verl": "loss_agg_mode=seq-mean-token-mean; the default is token-mean; dual clip at 3",
         "OpenRLHF": "the mean over samples is an option; " + _NO_DUAL,
         "slime": "the default, as a sum over responses that is divided later",

@@ -171,6 +171,7 @@ def test_chapter_18_the_explorer_says_where_each_bound_ends():
     at = penalties(-1.2)
     assert [name for name, penalty in at.items() if penalty < 1] == ["D_seq"]
     assert at["D_seq"] == pytest.approx(4096 * (10**-1.2 / 3.29053) ** 2 / 2, rel=1e-4)
+    assert at["001"] == pytest.approx(2 / 3 * 64 * at["D_seq"], rel=1e-4)
     assert min(penalties(-1.1).values()) > 1
 
 
@@ -181,8 +182,15 @@ def test_chapter_18_what_the_page_says_of_the_stored_tables():
         return np.array([values[1:].mean() for _, values in table.curves(name, "accuracy")])
 
     assert paired_interval(area("dppo 1e-3"), area("clip-higher 1e-3")).low > 0.1
-    assert paired_interval(area("dppo 1e-3"), area("relax both 1e-3")).high < 0
+    for rate in ("3e-4", "1e-3"):
+        for other in ("relax both", "no mask"):
+            assert abs(paired_interval(area(f"dppo {rate}"), area(f"{other} {rate}")).median) < 0.012
     sort = load_evidence("15_sort")
+    for rate, behind in (("1e-4", -0.05), ("3e-4", -0.25)):
+        undecided = paired_interval(area(f"dppo {rate}", sort), area(f"relax both {rate}", sort))
+        assert undecided.low < 0 < undecided.high
+        for other in ("dppo", "relax both", "clip-higher"):
+            assert paired_interval(area(f"no mask {rate}", sort), area(f"{other} {rate}", sort)).high < behind
     for one in ("dppo", "relax both"):
         assert paired_interval(area(f"{one} 3e-4", sort), area("clip-higher 3e-4", sort)).high < -0.05
     end = {name: trm.last(f"{name}, float8 1e-4", "accuracy", 4) for name in ("clip", "trm", "no mask")}
@@ -190,13 +198,21 @@ def test_chapter_18_what_the_page_says_of_the_stored_tables():
     for other in ("no mask", "clip"):
         undecided = paired_interval(end["trm"], end[other])
         assert undecided.low < 0 < undecided.high
+    fast = {name: trm.last(f"{name}, float8 3e-4", "accuracy", 4) for name in ("clip", "trm", "no mask")}
+    assert max(np.median(fast["trm"]), np.median(fast["no mask"])) < 0.01
+    for other in ("no mask", "trm"):
+        ahead = paired_interval(fast["clip"], fast[other])
+        assert ahead.low > 0 and ahead.median == pytest.approx(0.2, abs=0.01)
 
     def lead(name: str, ours: str, theirs: str):
         table = load_evidence(f"16_{name}")
         best = (table.best(table.where(objective=one, rollout=name)) for one in (ours, theirs))
         return paired_interval(*(table.mean(method, "accuracy") for method in best))
 
-    for name in ("stale", "int4"):
+    for name in ("none", "stale"):
+        assert lead(name, "clip-higher", "pg-is").low > 0.05
+    assert lead("none", "mask 0.5", "pg-is").low > 0 > lead("stale", "mask 0.5", "pg-is").low
+    for name in ("none", "stale", "int4"):
         assert lead(name, "dppo-tv", "pg-is").low > 0.05
         level = lead(name, "dppo-tv", "clip-higher")
         assert level.low < 0 < level.high
@@ -204,6 +220,9 @@ def test_chapter_18_what_the_page_says_of_the_stored_tables():
     assert lead("stale", "dppo-kl", "dppo-kl at pi_k").low > 0.05
     assert lead("int4", "dppo-kl", "dppo-kl at pi_k").high < 0 < lead("int4", "pg-is", "pg-tis").low
     assert lead("int4", "clip-higher", "minirl").high < 0
+    for name, method, behind in (("stale", "stale 1e-4", "pg-tis"), ("needle", "none 3e-3", "pg-is")):
+        table, ahead = load_evidence(f"16_{name}"), "pg-is" if name == "stale" else "dppo-tv"
+        assert paired_interval(area(f"{ahead}, {method}", table), area(f"{behind}, {method}", table)).low > 0.02
     experts = load_evidence("16_experts")
     replayed, plain = (
         experts.mean(experts.best(experts.where(objective="dppo-kl C5", rollout=f"experts{one}")), "accuracy")

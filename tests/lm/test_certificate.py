@@ -169,6 +169,20 @@ def test_what_sampled_tokens_say_is_that_of_a_loop():
     assert found.promise == pytest.approx(sum(surrogates) / 5 - lost)
 
 
+def test_without_coverage_the_promise_may_lie_above_the_true_change():
+    """One token of three: mu never gives the third. The draws are as often as mu gives them, so nothing is noise."""
+    mu, pi, reward = np.array([2 / 3, 1 / 3, 0.0]), np.array([0.62, 0.28, 0.10]), np.array([1.0, 0.0, 0.0])
+    drawn = np.array([0, 0, 1])
+    logp, old = (torch.from_numpy(np.log(policy[drawn]))[:, None] for policy in (pi, mu))
+    found = from_sampled(logp, old, torch.ones(3, 1, dtype=torch.bool), torch.from_numpy(reward[drawn]))
+    change = (pi - mu) @ reward
+    assert change < -0.04 < 0.01 < found.promise
+    without_centring = mu[0] * math.log(pi[0] / mu[0])
+    assert found.promise == pytest.approx(without_centring + mu @ reward * pi[2])
+    assert without_centring < change
+    assert found.tv == pytest.approx(np.abs(pi - mu).sum() / 2 - pi[2] / 2)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -1,5 +1,6 @@
 """The named objectives: what siblings share, what they are, and what is said of libraries."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from rlnotes.objectives import (
 from rlnotes.objectives.aggregations import response_sum
 from rlnotes.objectives.gates import no_gate
 from rlnotes.objectives.ratios import sequence
-from rlnotes.objectives.recipes_in_libraries import DIFFERENCES
+from rlnotes.objectives.recipes_in_libraries import DIFFERENCES, VERSIONS
 from tests.objectives.batches import loss_and_gradient, tensors
 
 
@@ -148,6 +149,15 @@ def test_every_recipe_says_how_libraries_differ():
     libraries = {"TRL", "verl", "OpenRLHF", "slime", "Stable-RL"}
     assert list(DIFFERENCES) == list(RECIPES)
     assert all(set(row) == libraries and all(row.values()) for row in DIFFERENCES.values())
+
+
+def test_the_versions_read_are_those_of_the_golden_data():
+    manifest = Path(__file__).parents[1] / "golden" / "peers" / "manifest.json"
+    repositories = json.loads(manifest.read_text(encoding="utf-8"))["repositories"]
+    assert list(VERSIONS) == list(DIFFERENCES["grpo"])
+    for library, said in VERSIONS.items():
+        assert repositories[library.lower().replace("-", "_")]["commit"].startswith(said[:7])
+    assert repositories["trl_dppo"]["commit"][:7] in VERSIONS["TRL"]
 
 
 def test_names_of_verl_rejections_are_names_that_it_was_asked_for():

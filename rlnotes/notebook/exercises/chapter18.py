@@ -47,7 +47,7 @@ def _largest_tail(penalty: str = "D_seq") -> float:
     for step in range(36):
         spread = 10 ** (-3 + step / 10) / 3.2905267314919255
         kl, tv = spread**2 / 2, math.erf(spread / math.sqrt(8))
-        of = {"D_seq": length * kl, "001": 4 / 3 * length**1.5 * kl, "004": length * (length - 1) * tv**2}
+        of = {"D_seq": length * kl, "001": 2 / 3 * length**1.5 * kl, "004": length * (length - 1) * tv**2}
         last = round(-3 + step / 10, 1) if of[penalty] < 1 else last
     return last
 

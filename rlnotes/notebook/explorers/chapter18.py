@@ -33,7 +33,7 @@ class MeasuredExplorer(ExplorerModel):
         tv, kl = ratios.tv(spread), ratios.kl(spread)
         penalties = {
             "004": forms.quadratic(length, tv, 0.5),
-            "001": forms.pinsker_marginal(length, kl),
+            "001": forms.halved(forms.pinsker_marginal(length, kl)),
             "sum of TV": length * tv,
             "D_seq": forms.uniform_kl(length, kl),
         }

@@ -7,7 +7,7 @@ export function compute({ tail, length, likely }) {
   const out = (y) => above(spread(y), Math.exp(0.5)) + below(spread(y), Math.exp(-0.5));
   const penalties = {
     "004": (t) => t * (t - 1) * tv * tv,
-    "001": (t) => (4 / 3) * t ** 1.5 * kl,
+    "001": (t) => (2 / 3) * t ** 1.5 * kl,
     "sum of TV": (t) => t * tv,
     D_seq: (t) => t * kl,
   };
