@@ -15,7 +15,10 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.common import THREADS, Environment, Json, write_result
+from benchmarks.gpu_step import compile_blocks
 from benchmarks.step_against_trl import ROUNDS, make_trainer
+from rlnotes.lm.static_step import StaticStep
+from rlnotes.lm.trainer import Trainer
 
 NAME = "step_time"
 WARM_UP, STEPS = 5, 15
@@ -90,28 +93,44 @@ def alone(m: int, k: int, n: int) -> float:
     return min(means)
 
 
-def measure(step: Callable[[], Any]) -> Json:
-    """CPU ms of a ``step`` as it runs, the kinds of a profiled one, and the floor of its products.
-
-    The profiler counts wall time, in which others' work shows: it is the fastest of several steps.
-    """
-    cpu = []
+def cpu_ms(step: Callable[[], Any]) -> float:
+    """CPU ms of a ``step`` as it runs, the median of several."""
+    found = []
     for _ in range(WARM_UP):
         step()
     for _ in range(STEPS):
         started = time.process_time()
         step()
-        cpu.append(1000 * (time.process_time() - started))
-    profiled = min((by_kind(step) for _ in range(STEPS)), key=lambda run: run["whole"])
+        found.append(1000 * (time.process_time() - started))
+    return statistics.median(found)
+
+
+def measure(trainer: Trainer) -> Json:
+    """CPU ms of a step of ``trainer``, the kinds of a profiled one, the floor of its products; and CPU ms of a step of
+    fixed shapes, before and after torch.compile has had all but the attention.
+
+    The profiler counts wall time, in which others' work shows: it is the fastest of several steps.
+    """
+    eager = cpu_ms(trainer.rl_step)
+    profiled = min((by_kind(trainer.rl_step) for _ in range(STEPS)), key=lambda run: run["whole"])
     with Products() as products:
-        step()
-    return dict(cpu_ms=statistics.median(cpu), profiled=profiled, products=products.floor())
+        trainer.rl_step()
+    fixed = StaticStep(trainer)
+    uncompiled = cpu_ms(fixed)
+    compile_blocks(trainer.model)
+    return dict(
+        cpu_ms=eager,
+        profiled=profiled,
+        products=products.floor(),
+        fixed_shapes_cpu_ms=uncompiled,
+        compiled_cpu_ms=cpu_ms(fixed),
+    )
 
 
 def main() -> None:
     environment = Environment(f"python -m benchmarks.{NAME}")
     torch.set_num_threads(THREADS)
-    numbers = {str(sequences): measure(make_trainer(sequences, cache=True).rl_step) for sequences in ROUNDS}
+    numbers = {str(sequences): measure(make_trainer(sequences, cache=True)) for sequences in ROUNDS}
     write_result(NAME, {}, numbers, environment)
 
 
