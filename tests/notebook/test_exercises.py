@@ -163,3 +163,81 @@ def test_a_forgotten_return_is_named():
 @pytest.mark.parametrize("text", ["b", "B", "(b)", " b "])
 def test_a_letter_may_be_written_as_it_is_printed(text):
     assert grade(find("07.2"), text).status == "right"
+
+
+def judged(name: str, answer: Any) -> str:
+    verdict = grade(find(name), answer)
+    assert verdict.status == "wrong"
+    assert verdict.known, verdict.reason
+    return verdict.reason
+
+
+def test_01_4_refuses_a_logarithm_of_the_weight_that_overflows():
+    """Exp last, or never: the advice of the chapter's section on products."""
+
+    def weight_first(logp_behavior, logp, mask):
+        with np.errstate(all="ignore"):
+            return np.log(np.exp(np.where(mask, logp - logp_behavior, 0).sum(-1)))
+
+    def ratios_first(logp_behavior, logp, mask):
+        with np.errstate(all="ignore"):
+            return np.log(np.prod(np.exp(np.where(mask, logp - logp_behavior, 0)), -1))
+
+    for wrong in (weight_first, ratios_first):
+        assert "overflows" in judged("01.4", wrong)
+    assert grade(find("01.4"), lambda q, p, m: np.nansum(np.where(m, p - q, np.nan), -1)).status == "right"
+
+
+def test_02_2_knows_an_assignment_where_a_sum_is_meant():
+    def forgets(outcomes, v, gamma):
+        total = 0.0
+        for probability, state, reward, over in outcomes:
+            total = probability * (reward + (0 if over else gamma * v[state]))
+        return total
+
+    def overwrites(outcomes, v, gamma):
+        P, total = np.zeros(len(v)), 0.0
+        for probability, state, reward, over in outcomes:
+            P[state] = 0 if over else probability
+            total += probability * reward
+        return total + gamma * P @ v
+
+    def overwrites_both(outcomes, v, gamma):
+        P, worth = np.zeros(len(v)), np.zeros(len(v))
+        for probability, state, reward, over in outcomes:
+            P[state], worth[state] = probability, reward + (0 if over else gamma * v[state])
+        return P @ worth
+
+    assert "+=" in judged("02.2", forgets)
+    for wrong in (overwrites, overwrites_both):
+        assert "named twice" in judged("02.2", wrong)
+
+
+def test_the_hints_of_02_2_hold_for_an_outcome_that_is_over():
+    first, *_ = find("02.2").hints
+    assert "not over" in first
+
+
+@pytest.mark.parametrize("sweeps", [100, 200, 1000, 5000])
+def test_02_3_and_02_4_refuse_sweeps_that_stop_early(sweeps: int):
+    def swept(P, r, gamma):
+        v = np.zeros(len(r))
+        for _ in range(sweeps):
+            v = r + gamma * P @ v
+        return v
+
+    assert grade(find("02.3"), swept).status == "wrong"
+    assert grade(find("02.4"), lambda P, start, g: swept(P.T, (1 - g) * start, g)).status == "wrong"
+    if sweeps <= 1000:
+        assert "too few" in judged("02.3", swept)
+
+
+def test_02_3_knows_a_stop_where_little_changes():
+    def swept(P, r, gamma):
+        v, change = np.zeros(len(r)), 1.0
+        while change >= 0.01:
+            v, previous = r + gamma * P @ v, v
+            change = np.abs(v - previous).max()
+        return v
+
+    assert "stops sweeping" in judged("02.3", swept)
