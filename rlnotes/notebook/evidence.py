@@ -129,6 +129,12 @@ def load_evidence(name: str) -> Evidence:
     return read_evidence(name, table, folder.joinpath(f"{name}.json"))
 
 
+def load_rows(name: str) -> list[dict[str, Any]]:
+    """Where each run of a small stored table ended, one dict a run. The file says which command makes it again."""
+    note = files("rlnotes.notebook").joinpath("evidence", f"{name}.json")
+    return json.loads(note.read_text(encoding="utf-8"))["rows"]
+
+
 def read_evidence(name: str, table: Traversable, note: Traversable) -> Evidence:
     """The table in the file ``table``, and what stands in the ``note`` beside it."""
     settings = json.loads(note.read_text(encoding="utf-8"))
