@@ -28,11 +28,12 @@ def explained(lines: list[str], package: str, extra: str | None = None) -> list[
     """The source lines of a cell; if the cell is marked, one that says what is missing and shows what is stored."""
     if not lines or lines[0].strip() != MARK + package:
         return lines
-    command, where = f'"{sys.executable}" -m pip install {package}', ""
+    command = f'"{sys.executable}" -m pip install {package}'
     if extra is not None:
-        command = f'"{sys.executable}" -m pip install -e ".[{extra}]" -c constraints.txt'
-        where = f", which the extra {extra} brings; in the project folder"
-    text = f"{SAID}{package}{where}: {command}; then restart the kernel and run all cells"
+        command = f"the extra {extra} brings it; in the project folder: " + (
+            f'"{sys.executable}" -m pip install -e ".[{extra}]" -c constraints.txt'
+        )
+    text = f"{SAID}{package}: {command}; then restart the kernel and run all cells"
     return [f"__import__({__name__!r}, fromlist=['']).show_stored({''.join(lines)!r}, {text!r})\n"]
 
 
