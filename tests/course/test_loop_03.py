@@ -1,4 +1,4 @@
-"""The loops of chapter 03 reach their thresholds on three of three seeds, and show what the chapter says of them."""
+"""The loops of chapter 03 reach their thresholds on five of five seeds, and show what the chapter says of them."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -17,12 +17,13 @@ from rlnotes.exact.mdp import expected_return, policy_gradient, softmax, values
 from rlnotes.exact.trajectory_gradients import trajectories
 from rlnotes.notebook.explorers.chapter03 import STEPS, bias_and_variance, rooms
 
-SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
+SEEDS = pytest.mark.parametrize("seed", range(5))
 
 
 @SEEDS
 def test_chapter_03_reinforce_balances_the_pole(seed: int):
-    assert any(row["return_mean"] >= 475 for row in reinforce(ReinforceConfig(seed=seed)))
+    reached = next(row["update"] for row in reinforce(ReinforceConfig(seed=seed)) if row["return_mean"] >= 475)
+    assert 19 <= reached <= 62
 
 
 @SEEDS
@@ -30,7 +31,7 @@ def test_chapter_03_a2c_balances_the_pole_and_does_not_keep_it_balanced(seed: in
     found = np.array([row["return_mean"] for row in a2c(A2CConfig(seed=seed))])
     reached = int((found >= 475).argmax())
     assert found[reached] >= 475
-    assert found[reached:].min() < 400
+    assert found[reached:].min() < 200
 
 
 @SEEDS
