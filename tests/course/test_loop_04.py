@@ -105,7 +105,8 @@ def test_chapter_04_a_mixture_of_two_transformers_keeps_its_promise(seed: int):
 def test_chapter_04_an_action_that_was_never_tried_is_never_chosen():
     """The counted process lets it stay and pay nothing, so its advantage is -(1 - gamma) V(s), a loss."""
     rng = np.random.default_rng(0)
-    pi = cpi.look_at(*[cpi.counted(ENV, ANYHOW, 0.9, 200, rng)] * 2, ANYHOW).other
+    first = cpi.counted(ENV, ANYHOW, 0.9, 200, rng)
+    pi = cpi.look_at(first, first, ANYHOW).other
     seen = cpi.counted(ENV, pi, 0.9, 200, rng)
     found = values(seen, pi)
     untried = (seen.P[np.arange(16), :, np.arange(16)] == 1) & (seen.r == 0)
