@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlnotes.bounds.cpi import step_size
 from rlnotes.notebook import exercise
 from rlnotes.notebook.exercise import Exercise, check, find, grade
 
@@ -278,3 +279,31 @@ def test_the_push_that_10_0_speaks_of_is_the_one_that_is_there():
     gate = 1 / np.cosh((4 - 1) / 2) ** 2
     for text in (mistake, solution.group(1)):
         assert f"{gate:.2f}" in text and f"{4 * gate:.2f}" in text
+def test_chapter_04_the_largest_gain_counts_states_that_the_old_policy_never_visits():
+    def visited_only(d, other, a_old, gamma):
+        G = (other * a_old).sum(-1)
+        return [d @ G / (1 - gamma), np.abs(G[d > 0]).max()]
+
+    verdict = grade(find("04.1"), visited_only)
+    assert verdict.status == "wrong" and "over all states" in verdict.reason
+
+
+@pytest.mark.parametrize("at_zero", [lambda g: 1.0, lambda g: float(g != 0)])
+def test_chapter_04_a_discount_of_zero_does_not_make_a_losing_step_safe(at_zero):
+    def careless(gamma, g, epsilon):
+        if gamma == 0:
+            return at_zero(g)
+        return 0.0 if g <= 0 else min(1.0, (1 - gamma) ** 2 * g / (4 * gamma * epsilon))
+
+    for case in find("04.3").cases:
+        assert find("04.3").oracle(*case) == pytest.approx(step_size(*case), abs=1e-6)
+    assert step_size(0.0, -0.5, 1.0) == 0.0
+    assert grade(find("04.3"), careless).status == "wrong"
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0, -0.3])
+def test_chapter_04_an_estimate_of_g_that_is_right_in_the_mean_is_right(constant):
+    def centred(walks, gamma):
+        return np.mean([(gamma ** np.arange(len(r)) * (r - constant) * a).sum() for r, a in walks])
+
+    assert grade(find("04.5"), centred).status == "right"
