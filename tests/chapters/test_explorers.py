@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import ImageFont
 
+from rlnotes.chapters.explorers import EXPLORERS
 from rlnotes.notebook.explorer import ExplorerModel, explorer
-from rlnotes.notebook.explorers import EXPLORERS
 
 each = pytest.mark.parametrize("model", EXPLORERS.values(), ids=EXPLORERS.keys())
 

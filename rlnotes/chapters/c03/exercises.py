@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 
+from rlnotes.chapters.c03.explorers import bias_and_variance
 from rlnotes.exact.mdp import MDP, expected_return, softmax
 from rlnotes.exact.trajectory_gradients import moments, trajectories
 from rlnotes.notebook.exercise import Exercise
-from rlnotes.notebook.explorers.chapter03 import bias_and_variance
 
 # --- Answers, found another way
 

@@ -5,8 +5,8 @@ import statistics
 
 import numpy as np
 
+from rlnotes.chapters.c07.penalties import PENALTIES
 from rlnotes.notebook.exercise import Exercise
-from rlnotes.notebook.exercises.chapter07_penalties import PENALTIES
 
 EPS = 1e-8
 
