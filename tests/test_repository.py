@@ -107,7 +107,7 @@ def cited(text: str) -> set[tuple[str, str]]:
 
 
 def test_cited_equations_exist():
-    with (ROOT / "course" / "inventory.csv").open(encoding="utf-8", newline="") as file:
+    with (ROOT / "course" / "book" / "inventory.csv").open(encoding="utf-8", newline="") as file:
         known = {(row["seed"][:3], label) for row in csv.DictReader(file) for label in row["label"].split(" / ")}
     found = {
         citation

@@ -6,7 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 REPOSITORY = "https://github.com/rlnotes/rlnotes"
-FETCHED = "../.book/static"  # MathJax, put there by make; without it pages show their formulas as source
+FETCHED = "../../.book/static"  # MathJax, put there by make; without it pages show their formulas as source
 
 project = "rlnotes"
 author = "The rlnotes authors"
@@ -23,13 +23,14 @@ extensions = [
     "trace_pages",
 ]
 # pages are named one by one, so that drafts, checkpoints, tables and what a run leaves here stay out
+root_doc = "book/index"
 include_patterns = [
-    "index.md",
+    "book/index.md",
     "[0-9][0-9]_*.ipynb",
     "errata.ipynb",
-    "bibliography.md",
-    "concordance.md",
-    "symbols.md",
+    "book/bibliography.md",
+    "book/concordance.md",
+    "book/symbols.md",
 ]
 exclude_patterns = ["_build"]
 
@@ -59,6 +60,7 @@ html_title = "rlnotes"
 html_static_path = ["_static"] + (
     [FETCHED] if (Path(__file__).parent / FETCHED).is_dir() else []
 )
+html_extra_path = ["_start"]  # leads from the folder of all pages to the first of them
 html_css_files = ["book.css"]
 html_use_index = False
 html_show_search_summary = False  # it fetches pages, which browsers forbid for files

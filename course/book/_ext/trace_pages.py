@@ -73,7 +73,7 @@ class _Table(SphinxDirective):
     """What the directives share: a table of the course, read so that a change of it makes the page anew."""
 
     def rows(self, name: str) -> list[Row]:
-        path = Path(self.env.srcdir) / name
+        path = Path(self.env.srcdir) / "book" / name
         self.env.note_dependency(str(path))
         with path.open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
@@ -151,7 +151,7 @@ class Concordance(_Table):
         found = []
         if row["function"].startswith("rlnotes."):
             parts = row["function"].split(".")
-            root = Path(__file__).parents[2]
+            root = Path(__file__).parents[3]
             for cut in range(len(parts), 0, -1):
                 if (root / (path := "/".join(parts[:cut]) + ".py")).is_file():
                     found.append((".".join(parts[cut - 1 :]), path))
