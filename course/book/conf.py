@@ -13,6 +13,7 @@ author = "The rlnotes authors"
 copyright = "The rlnotes authors, CC BY 4.0"
 
 extensions = [
+    "api_pages",
     "myst_nb",
     "plain_markdown",
     "sphinx_book_theme",
@@ -28,6 +29,7 @@ include_patterns = [
     "book/index.md",
     "[0-9][0-9]_*.ipynb",
     "errata.ipynb",
+    "book/api/*.md",
     "book/bibliography.md",
     "book/concordance.md",
     "book/symbols.md",
