@@ -2,7 +2,7 @@
 
 | in a page | shows |
 |---|---|
-| ``api`` and a module, such as rlnotes.bounds.cpi | its public functions, classes and documented constants, in the order of the file |
+| ``api`` and a module, such as rlnotes.bounds.cpi | its public functions, classes and documented constants |
 | ``commands`` | the commands of ``rlnotes``, with what each takes |
 """
 
@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from importlib import import_module
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -121,7 +122,7 @@ def _told(thing: type) -> dict[str, str]:
     """What stands below each field of a dataclass."""
     (body,) = (node.body for node in ast.parse(inspect.getsource(thing)).body if isinstance(node, ast.ClassDef))
     found = {}
-    for node, after in zip(body, body[1:], strict=False):
+    for node, after in pairwise(body):
         if isinstance(node, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             found[ast.unparse(node.target)] = " ".join(str(after.value.value).split())
     return found
