@@ -15,7 +15,7 @@ from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.trainer import Trainer
 
 NOTEBOOK = HERE.parent / "course" / "01_importance_sampling.ipynb"
-TABLE = HERE.parent / "rlnotes" / "notebook" / "evidence" / "01_old_samples.json"
+TABLE = HERE.parent / "rlnotes" / "chapters" / "c01" / "01_old_samples.json"
 SEEDS = range(5)
 RUNS: dict[str, dict[str, Any]] = {"reverse": dict(updates=80, rate=1e-3), "sort": dict(updates=60, rate=3e-4)}
 ARMS: dict[str, dict[str, dict[str, Any]]] = {

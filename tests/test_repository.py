@@ -121,10 +121,11 @@ def test_no_page_or_badge_shows_an_address_that_is_not_set():
     """The project's address, contact and DOI stand in CITATION.cff or nowhere: none has been checked."""
     patterns = ("*.md", "*.toml", "CITATION.cff", "binder/*", ".github/**/*.yml", "benchmarks/*.md")
     patterns += (
-        "course/*.md",
-        "course/conf.py",
         "course/*.ipynb",
-        "course/authors/*",
+        "course/book/*.md",
+        "course/book/*.py",
+        "course/book/*.ipynb",
+        "course/book/api/*",
         "course/deeper/*",
         "rlnotes/**/*.py",
     )
@@ -161,7 +162,7 @@ def cited(text: str) -> set[tuple[str, str]]:
 
 
 def test_cited_equations_exist():
-    with (ROOT / "course" / "inventory.csv").open(encoding="utf-8", newline="") as file:
+    with (ROOT / "course" / "book" / "inventory.csv").open(encoding="utf-8", newline="") as file:
         known = {(row["seed"][:3], label) for row in csv.DictReader(file) for label in row["label"].split(" / ")}
     found = {
         citation

@@ -132,7 +132,7 @@ _tries: Counter[str] = Counter()
 
 def find(name: str) -> Exercise:
     """The exercise called ``name``: "07.2" is the second of chapter 07. Raises ``KeyError`` if there is none."""
-    module = import_module(f"rlnotes.notebook.exercises.chapter{name.split('.')[0]}")
+    module = import_module(f"rlnotes.chapters.c{name.split('.')[0]}.exercises")
     return module.EXERCISES[name]
 
 

@@ -4,10 +4,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from rlnotes.chapters.c02.explorers import two_rooms_figure
 from rlnotes.control.ascent import ascend, logit_gradient, predicted_change, sample, weighted_returns
 from rlnotes.exact.gymnasium_mdp import from_gymnasium
 from rlnotes.exact.mdp import MDP, expected_return, optimal_policy, softmax, surrogate
-from rlnotes.notebook.explorers.chapter02 import two_rooms_figure
 from rlnotes.notebook.sliders import Sliders, check_sliders
 
 ENV = gymnasium.make("FrozenLake-v1", max_episode_steps=1000)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from rlnotes.chapters.c03.explorers import STEPS, bias_and_variance, rooms
 from rlnotes.control.a2c import A2CConfig, a2c
 from rlnotes.control.a3c import A3CConfig, a3c
 from rlnotes.control.ascent import ascend, weighted_returns
@@ -15,7 +16,6 @@ from rlnotes.control.reinforce import ReinforceConfig, reinforce
 from rlnotes.estimators.returns import reward_to_go, td_error
 from rlnotes.exact.mdp import expected_return, policy_gradient, softmax, values
 from rlnotes.exact.trajectory_gradients import trajectories
-from rlnotes.notebook.explorers.chapter03 import STEPS, bias_and_variance, rooms
 
 SEEDS = pytest.mark.parametrize("seed", range(5))
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from rlnotes.bounds import token_closed_forms as forms
+from rlnotes.chapters.explorers import EXPLORERS
 from rlnotes.estimators.bucketed import binary_tv, topk_tv
 from rlnotes.estimators.divergences import chi2, log_probs, tv, tv_estimate
 from rlnotes.exact.mdp import softmax
 from rlnotes.notebook.evidence import load_evidence, paired_interval
-from rlnotes.notebook.explorers import EXPLORERS
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 MU, BAD = np.array([0.4, 0.3, 0.3]), np.array([1.0, -1.0, -1.0])

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rlnotes.chapters.c16.explorers import log_prob, weights
+from rlnotes.chapters.explorers import EXPLORERS
 from rlnotes.notebook.evidence import Evidence, Interval, load_evidence, paired_interval
-from rlnotes.notebook.explorers import EXPLORERS
-from rlnotes.notebook.explorers.chapter16 import log_prob, weights
 from rlnotes.notebook.laboratory import clipped_tokens
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])

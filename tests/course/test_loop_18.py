@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlnotes.chapters.explorers import EXPLORERS
 from rlnotes.notebook.evidence import load_evidence, paired_interval
-from rlnotes.notebook.explorers import EXPLORERS
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
