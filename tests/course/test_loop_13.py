@@ -156,7 +156,7 @@ def test_chapter_13_a_few_bits_reroute_few_tokens_and_those_are_far_off():
 
 
 def test_chapter_13_what_the_stored_comparison_shows():
-    clips, lags = ("ppo", "method 1", "method 2", "no clip"), (0, 4, 16, 64)
+    clips, lags = ("ppo", "method 1", "method 2", "unclipped"), (0, 4, 16, 64)
     for name, rate in (("13_stale", "small"), ("13_stale_fast", "large")):
         table = load_evidence(name)
 
@@ -186,13 +186,13 @@ def test_chapter_13_what_the_stored_comparison_shows():
             assert ahead("method 2", 16).low > 0 >= ahead("method 2", 64).low
             assert min(median["accuracy", clip, lag] for clip in clips for lag in lags) > 0.65
             assert held == {("method 1", 16), ("method 2", 16), ("method 2", 64)}
-            assert ahead("method 1", 4).high < 0 and ahead("no clip", 0).high < 0
+            assert ahead("method 1", 4).high < 0 and ahead("unclipped", 0).high < 0
         else:
             assert held == {("method 1", 64)}
             assert median["update_shift", "method 2", 64] > 1.9 * median["update_shift", "method 2", 0]
             assert median["update_shift", "method 1", 64] < 0.7 * median["update_shift", "ppo", 64]
             assert median["staleness", "ppo", 64] == min(median["staleness", clip, 64] for clip in clips)
-            assert max(median["accuracy", "no clip", lag] for lag in lags[1:]) < 0.2
+            assert max(median["accuracy", "unclipped", lag] for lag in lags[1:]) < 0.2
             beside = {(clip, lag): ahead(clip, lag) for clip in clips[1:3] for lag in lags[1:]}
             told_apart = [key for key, found in beside.items() if found.low > 0 or found.high < 0]
             assert told_apart == [("method 2", 16)] and beside["method 2", 16].high < -0.1

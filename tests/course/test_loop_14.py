@@ -168,15 +168,15 @@ def test_chapter_14_what_the_stored_runs_say():
     assert gap("trm, float8 1e-4", "grpo, float8 1e-4").high < 0
     assert gap("trm, float32 1e-4", "grpo, float32 1e-4").high < 0
     for copy in ("float8", "float32"):  # equal but for the mask
-        assert gap(f"clip, {copy} 1e-4", f"no mask, {copy} 1e-4").low > 0
-        for other in ("clip", "one-sided", "no mask"):
+        assert gap(f"clip, {copy} 1e-4", f"unmasked, {copy} 1e-4").low > 0
+        for other in ("clip", "one-sided", "unmasked"):
             found = gap(f"trm, {copy} 1e-4", f"{other}, {copy} 1e-4")
             assert found.low < 0 < found.high
         assert gap(f"clip, {copy} 3e-4", f"trm, {copy} 3e-4").low > 0
         for rate in ("1e-4", "3e-4"):
             found = gap(f"one-sided, {copy} {rate}", f"clip, {copy} {rate}")
             assert found.low < 0 < found.high
-    for name in ("grpo", "no mask", "clip", "trm", "one-sided"):
+    for name in ("grpo", "unmasked", "clip", "trm", "one-sided"):
         assert gap(f"{name}, float8 1e-4", f"{name}, float32 1e-4").high >= 0
     for copy in ("float8", "float32"):
         assert np.median(table.last(f"trm, {copy} 3e-4", "accuracy", 4)) < 0.05
