@@ -116,7 +116,7 @@ def test_chapter_13_staleness_moves_the_optimum_of_ppo_and_not_of_the_others():
     assert max(largest["method 1"], largest["method 2"]) <= 0.2 + 1e-6
 
 
-def test_chapter_13_a_filter_praises_what_all_samples_condemn_and_a_clip_does_not():
+def test_chapter_13_a_filter_praises_what_all_samples_condemn_and_methods_1_and_2_do_not():
     mu, current, new = np.array([[0.49, 0.49, 0.02], [0.46, 0.46, 0.08], [0.48, 0.40, 0.12]])
     advantages = np.array([0.2, -0.1, -3.0])
     advantages -= mu @ advantages
@@ -129,6 +129,25 @@ def test_chapter_13_a_filter_praises_what_all_samples_condemn_and_a_clip_does_no
     for mechanism in get_args(Mechanism):
         assert data.clipped(mechanism, 0.2, new[None]) <= data.surrogate(new[None]) + 1e-12
         assert data.clipped(mechanism, 0.2, new[None]) < data.clipped(mechanism, 0.2, current[None])
+
+
+def test_chapter_13_ppo_on_stale_data_praises_a_loss_and_methods_1_and_2_never_do():
+    mu, current, new = np.array([[0.2, 0.4, 0.4], [0.6, 0.2, 0.2], [0.3, 0.5, 0.2]])
+    rng = np.random.default_rng(1)
+    cases = [(mu, current, new, np.array([2.0, 0.5, -1.5]))]
+    cases += [(*rng.dirichlet(np.ones(3), 3), rng.normal(size=3)) for _ in range(1000)]
+    praised = dict.fromkeys(get_args(Mechanism), 0)
+    for i, (mu, current, new, advantages) in enumerate(cases):
+        data = one_state(mu, current, advantages - mu @ advantages)
+        rise = data.surrogate(new[None]) - data.surrogate(current[None])
+        found = {m: data.clipped(m, 0.2, new[None]) - data.clipped(m, 0.2, current[None]) for m in praised}
+        for mechanism in ("method 1", "method 2"):
+            assert found[mechanism] <= rise + 1e-12
+        for mechanism in praised:
+            praised[mechanism] += found[mechanism] > 1e-9 and rise < -1e-9
+        if i == 0:
+            assert rise == pytest.approx(-0.45) and found["ppo"] == pytest.approx(0.14)
+    assert praised["ppo"] > 30 and praised["method 1"] == praised["method 2"] == 0
 
 
 def test_chapter_13_a_window_bounds_staleness_by_the_sum_of_the_updates():
@@ -196,3 +215,5 @@ def test_chapter_13_what_the_stored_comparison_shows():
             beside = {(clip, lag): ahead(clip, lag) for clip in clips[1:3] for lag in lags[1:]}
             told_apart = [key for key, found in beside.items() if found.low > 0 or found.high < 0]
             assert told_apart == [("method 2", 16)] and beside["method 2", 16].high < -0.1
+        for lag in (16, 64):  # S_k beside U_k, which is of a round of four steps
+            assert median["staleness", "ppo", lag] < lag / 4 * median["update_shift", "ppo", lag]
