@@ -158,18 +158,19 @@ def test_chapter_13_a_window_bounds_staleness_by_the_sum_of_the_updates():
     assert 0 < np.abs(policies[-1] - policies[0]).sum() / 2 <= sum(moves) <= 16 * max(moves)
 
 
-def test_chapter_13_a_few_bits_reroute_few_tokens_and_those_are_far_off():
+@pytest.mark.parametrize("seed", range(5))
+def test_chapter_13_a_few_bits_reroute_few_tokens_and_those_are_far_off(seed: int):
     from rlnotes.lm.behavior import Behavior
     from rlnotes.lm.config import TrainConfig
     from rlnotes.lm.mismatch import layer_mismatch
     from rlnotes.lm.trainer import Trainer
 
-    trainer = Trainer(TrainConfig(task="sort", size=5, preset="moe-top1", warm_start="train"))
+    trainer = Trainer(TrainConfig(task="sort", size=5, preset="moe-top1", warm_start="train", seed=seed))
     for _ in trainer.run(steps=0):
         pass
     found = layer_mismatch(trainer.model, trainer.sample(prompts=64, group_size=8), Behavior("int4"))
     assert 0 < found.rerouted.float().mean().item() < 0.1
-    assert found.gaps[found.rerouted].mean() > 5 * found.gaps[~found.rerouted].mean()
+    assert found.gaps[found.rerouted].mean() > 20 * found.gaps[~found.rerouted].mean()
     order = layer_mismatch(trainer.model, trainer.sample(prompts=64, group_size=8), Behavior(blocks=4))
     assert 0 < order.largest_gap < 1e-4
 
