@@ -1,4 +1,4 @@
-"""The loops of chapter 13 reach their threshold on three of three seeds, and show what the chapter says of them."""
+"""The loops of chapter 13 reach their threshold on five of five seeds, and show what the chapter says of them."""
 
 from typing import get_args
 
@@ -10,7 +10,7 @@ from rlnotes.exact.constrained_update import Mechanism, StaleData, clip_band, cl
 from rlnotes.exact.mdp import softmax
 from rlnotes.notebook.evidence import load_evidence, paired_interval
 
-SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
+SEEDS = pytest.mark.parametrize("seed", range(5))
 
 
 def one_state(mu: np.ndarray, current: np.ndarray, advantages: np.ndarray) -> StaleData:
@@ -29,7 +29,7 @@ def test_chapter_13_method_1_learns_reverse_from_data_sixteen_updates_old(seed: 
     rows = list(trainer.run(30))
     assert trainer.evaluate(1024) >= 0.8
     assert rows[-1]["lag"] == 16
-    assert np.mean([row["staleness"] - row["update_shift"] for row in rows[5:]]) > 0
+    assert all(row["staleness"] > row["update_shift"] for row in rows[3:])
     assert np.mean([row["no_gradient"] for row in rows]) < 0.01
 
 
@@ -158,7 +158,7 @@ def test_chapter_13_a_window_bounds_staleness_by_the_sum_of_the_updates():
     assert 0 < np.abs(policies[-1] - policies[0]).sum() / 2 <= sum(moves) <= 16 * max(moves)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@SEEDS
 def test_chapter_13_a_few_bits_reroute_few_tokens_and_those_are_far_off(seed: int):
     from rlnotes.lm.behavior import Behavior
     from rlnotes.lm.config import TrainConfig
