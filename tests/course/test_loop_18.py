@@ -197,14 +197,14 @@ def test_chapter_18_what_the_page_says_of_the_stored_tables():
             assert paired_interval(area(f"no mask {rate}", sort), area(f"{other} {rate}", sort)).high < behind
     for one in ("dppo", "relax both"):
         assert paired_interval(area(f"{one} 3e-4", sort), area("clip-higher 3e-4", sort)).high < -0.05
-    end = {name: trm.last(f"{name}, float8 1e-4", "accuracy", 4) for name in ("clip", "trm", "no mask")}
-    assert paired_interval(end["clip"], end["no mask"]).low > 0.1
-    for other in ("no mask", "clip"):
+    end = {name: trm.last(f"{name}, float8 1e-4", "accuracy", 4) for name in ("clip", "trm", "unmasked")}
+    assert paired_interval(end["clip"], end["unmasked"]).low > 0.1
+    for other in ("unmasked", "clip"):
         undecided = paired_interval(end["trm"], end[other])
         assert undecided.low < 0 < undecided.high
-    fast = {name: trm.last(f"{name}, float8 3e-4", "accuracy", 4) for name in ("clip", "trm", "no mask")}
-    assert max(np.median(fast["trm"]), np.median(fast["no mask"])) < 0.01
-    for other in ("no mask", "trm"):
+    fast = {name: trm.last(f"{name}, float8 3e-4", "accuracy", 4) for name in ("clip", "trm", "unmasked")}
+    assert max(np.median(fast["trm"]), np.median(fast["unmasked"])) < 0.01
+    for other in ("unmasked", "trm"):
         ahead = paired_interval(fast["clip"], fast[other])
         assert ahead.low > 0 and ahead.median == pytest.approx(0.2, abs=0.01)
 
