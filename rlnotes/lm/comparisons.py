@@ -221,7 +221,7 @@ _REGIONS = {
     "clip-higher": replace(PG_IS, keep=ClipMask(0.2, 0.28)),
     "wide clip": replace(PG_IS, keep=ClipMask(0.8, 4.0)),
     "dppo": DPPO_TV,
-    "no mask": PG_IS,
+    "unmasked": PG_IS,
 }
 _ONCE = dict(epochs=1, minibatches=1, learning_rate=3e-3)
 COMPARISONS["15_needle"] = Comparison(
