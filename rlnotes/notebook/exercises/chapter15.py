@@ -4,7 +4,6 @@ import itertools
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 
 from rlnotes.estimators.bucketed import topk_tv, topk_tv_as_printed
 from rlnotes.estimators.divergences import log_probs
@@ -93,8 +92,12 @@ def _first_share() -> float:
 
 
 def _exact_share() -> float:
-    """Where full TV passes the limit, between two stops of the slider."""
-    return float(brentq(lambda share: _full_tv(share) - 0.15, 0, 1))
+    """Where full TV passes the limit, between two stops of the slider: by bisection."""
+    low, high = 0.0, 1.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _full_tv(middle) <= 0.15 else (low, middle)
+    return high
 
 
 _BATCHES = tuple(
