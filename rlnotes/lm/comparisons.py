@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rlnotes.lm.arena_parts import FRESH, PARTS, WIDER
+from rlnotes.lm.arena_parts import FRESH, NORM, PARTS, WIDER
 from rlnotes.lm.compare import Comparison, Method
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.stability import PROTOCOL, laboratory
@@ -221,7 +221,7 @@ _REGIONS = {
     "clip-higher": replace(PG_IS, keep=ClipMask(0.2, 0.28)),
     "wide clip": replace(PG_IS, keep=ClipMask(0.8, 4.0)),
     "dppo": DPPO_TV,
-    "no mask": PG_IS,
+    "unmasked": PG_IS,
 }
 _ONCE = dict(epochs=1, minibatches=1, learning_rate=3e-3)
 COMPARISONS["15_needle"] = Comparison(
@@ -303,7 +303,8 @@ COMPARISONS["16_gpu"] = laboratory(
 )
 
 # Chapter 17: what the arena's first place is made of, whether its grid of learning rates is too narrow, and one part of
-# it on tasks that it was not made for.
+# it on tasks that it was not made for; and what the clip of the gradient's norm decides.
 COMPARISONS["17_parts"] = PARTS
 COMPARISONS["17_wider"] = WIDER
 COMPARISONS["17_fresh"] = FRESH
+COMPARISONS["17_norm"] = NORM

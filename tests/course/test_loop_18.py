@@ -183,7 +183,7 @@ def test_chapter_18_what_the_page_says_of_the_stored_tables():
 
     assert paired_interval(area("dppo 1e-3"), area("clip-higher 1e-3")).low > 0.1
     for rate in ("3e-4", "1e-3"):
-        for other in ("relax both", "no mask"):
+        for other in ("relax both", "unmasked"):
             assert abs(paired_interval(area(f"dppo {rate}"), area(f"{other} {rate}")).median) < 0.012
     relaxed = paired_interval(area("dppo 1e-3"), area("relax both 1e-3"))
     assert relaxed.high < 0 and relaxed.median == pytest.approx(-0.01, abs=0.001)
@@ -194,7 +194,7 @@ def test_chapter_18_what_the_page_says_of_the_stored_tables():
         undecided = paired_interval(area(f"dppo {rate}", sort), area(f"relax both {rate}", sort))
         assert undecided.low < 0 < undecided.high
         for other in ("dppo", "relax both", "clip-higher"):
-            assert paired_interval(area(f"no mask {rate}", sort), area(f"{other} {rate}", sort)).high < behind
+            assert paired_interval(area(f"unmasked {rate}", sort), area(f"{other} {rate}", sort)).high < behind
     for one in ("dppo", "relax both"):
         assert paired_interval(area(f"{one} 3e-4", sort), area("clip-higher 3e-4", sort)).high < -0.05
     end = {name: trm.last(f"{name}, float8 1e-4", "accuracy", 4) for name in ("clip", "trm", "unmasked")}
