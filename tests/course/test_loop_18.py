@@ -187,7 +187,7 @@ def test_chapter_18_what_the_page_says_of_the_stored_tables():
             assert abs(paired_interval(area(f"dppo {rate}"), area(f"{other} {rate}")).median) < 0.012
     relaxed = paired_interval(area("dppo 1e-3"), area("relax both 1e-3"))
     assert relaxed.high < 0 and relaxed.median == pytest.approx(-0.01, abs=0.001)
-    masked = [paired_interval(area(f"dppo {rate}"), area(f"no mask {rate}")) for rate in ("3e-4", "1e-3")]
+    masked = [paired_interval(area(f"dppo {rate}"), area(f"unmasked {rate}")) for rate in ("3e-4", "1e-3")]
     assert masked[0].high < 0 < masked[1].high and masked[0].median == pytest.approx(-0.008, abs=0.001)
     sort = load_evidence("15_sort")
     for rate, behind in (("1e-4", -0.05), ("3e-4", -0.25)):
