@@ -34,7 +34,7 @@ from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, response_mask
 from rlnotes.lm.sampler import Sampler
-from rlnotes.lm.share import ALONE, Share
+from rlnotes.lm.shard import ALONE, Shard
 from rlnotes.lm.tasks import ExactMatchTask, Sort
 from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.versions import Snapshots
@@ -65,7 +65,7 @@ class CachelessSampler(Sampler):
         version: int = 0,
         prompt_mask: Tensor | None = None,
         past: Snapshots | None = None,
-        share: Share = ALONE,
+        share: Shard = ALONE,
     ) -> Rollout:
         """As :meth:`Sampler.sample`, for prompts without pads, by the newest weights, in one process."""
         if prompt_mask is not None or share != ALONE:

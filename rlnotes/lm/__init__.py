@@ -2,5 +2,5 @@
 
 The data of a step flows one way, and each stage has one home:
 
-    Task.prompts -> Sampler -> Rollout -> Task.score -> advantages -> policy_loss -> optimiser -> metrics
+    Task.prompts -> Sampler -> Rollout -> Task.reward -> advantages -> policy_loss -> optimiser -> metrics
 """

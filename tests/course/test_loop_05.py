@@ -72,7 +72,7 @@ def test_chapter_05_a_limit_of_one_learns_little_though_every_surrogate_rises(se
 
 
 def advantages(trainer: Trainer, rollout: Rollout) -> torch.Tensor:
-    return group_mean(trainer.task.score(rollout), 16)
+    return group_mean(trainer.task.reward(rollout), 16)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -10,7 +10,7 @@ from scipy.optimize import root_scalar
 
 from rlnotes.exact import token_gradients, tokens
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
 from rlnotes.notebook.evidence import load_evidence, paired_interval
 from rlnotes.objectives import GRPO, SAPO, Batch, Choices, policy_loss
@@ -54,19 +54,19 @@ def after_one_rollout(choices: Choices) -> tuple[np.ndarray, np.ndarray]:
     """Ratios and advantages of the tokens that teach, after 16 updates."""
     trainer = Trainer(TrainConfig(task="sort", size=8, seed=0))
     rollout = trainer.sample(prompts=32, group_size=16, split="train")
-    advantages = choices.advantage(trainer.task.score(rollout), 16)
+    advantages = choices.advantage(trainer.task.reward(rollout), 16)
     optimizer = torch.optim.AdamW(trainer.model.parameters(), weight_decay=0.0)
     for update in range(16):
         rows = torch.arange(32).chunk(4)[update % 4]
         part, own = rollout.groups(rows), advantages.view(32, 16)[rows].flatten()
-        batch = Batch(score(trainer.model, part), part.mask, own, part.logp_behavior)
+        batch = Batch(token_logp(trainer.model, part), part.mask, own, part.logp_behavior)
         optimizer.param_groups[0]["lr"] = 3e-4 * min(1, (update + 1) / 10)
         optimizer.zero_grad()
         policy_loss(choices, batch).backward()
         torch.nn.utils.clip_grad_norm_(trainer.model.parameters(), 1.0)
         optimizer.step()
     with torch.no_grad():
-        ratio = (score(trainer.model, rollout) - rollout.logp_behavior).exp()
+        ratio = (token_logp(trainer.model, rollout) - rollout.logp_behavior).exp()
     taught = rollout.mask & (advantages != 0)[:, None]
     return ratio[taught].double().numpy(), advantages[:, None].expand_as(ratio)[taught].double().numpy()
 

@@ -5,7 +5,7 @@ import pytest
 
 from rlnotes.bounds import derived, tokens
 from rlnotes.bounds import token_closed_forms as forms
-from rlnotes.estimators import token_divergences as divergences
+from rlnotes.exact import token_divergences as divergences
 from rlnotes.exact import token_families as families
 from rlnotes.exact.random_tokens import REGIMES, random_case
 from rlnotes.exact.token_surrogates import error, surrogate

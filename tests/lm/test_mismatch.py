@@ -6,7 +6,7 @@ import torch
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import ModelConfig
 from rlnotes.lm.experts import flips
-from rlnotes.lm.memory import attention_mask
+from rlnotes.lm.kv_cache import attention_mask
 from rlnotes.lm.mismatch import layer_mismatch, read
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
