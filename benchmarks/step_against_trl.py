@@ -65,7 +65,7 @@ class CachelessSampler(Sampler):
         version: int = 0,
         prompt_mask: Tensor | None = None,
         past: Snapshots | None = None,
-        share: Shard = ALONE,
+        shard: Shard = ALONE,
     ) -> Rollout:
         """As :meth:`Sampler.sample`, for prompts without pads, by the newest weights, in one process."""
         if prompt_mask is not None or share != ALONE:

@@ -147,8 +147,8 @@ def test_chapter_09_without_a_correction_the_ratio_to_pi_k_knows_nothing_of_the_
     made = Batch(log_pi, torch.ones(1, 4, dtype=torch.bool), one, log_pi.detach() - noise, log_pi.detach())
     wide = replace(GSPO, gate=Clip(0.2, 0.2))
     to_pi_k = replace(wide, anchor="proximal")
-    whole = replace(to_pi_k, correction=Correction(2.0, ratio=sequence))
-    each = replace(to_pi_k, correction=Correction(2.0))
+    whole = replace(to_pi_k, correction=Correction(high=2.0, ratio=sequence))
+    each = replace(to_pi_k, correction=Correction(high=2.0))
     for choices, weight in (
         (wide, np.exp(0.3 / 4)),
         (to_pi_k, 1.0),

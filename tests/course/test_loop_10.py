@@ -93,12 +93,12 @@ def test_chapter_10_the_bias_of_four_gates_on_a_model_that_can_be_listed():
     true = token_gradients.flat(token_gradients.reward_gradient(model, pi))
     ratios, advantage = tokens.token_ratios(model, pi, mu), model.reward - tokens.expected_reward(model, mu)
     mean, bias = {}, {}
-    for gate in (no_gate, CLIP, Soft(), SHARP, Cap(3.0)):
+    for gate in (no_gate, CLIP, Soft(), SHARP, Cap(high=3.0)):
         weights = push(gate, ratios, advantage[..., None])
         mean[gate] = token_gradients.flat(token_gradients.mean_gradient(model, pi, mu, weights))
         bias[gate] = np.linalg.norm(mean[gate] - true) / np.linalg.norm(true)
     assert bias[no_gate] < bias[Soft()] < 1.1 * bias[no_gate] < bias[SHARP] < 1 < bias[CLIP]
-    assert bias[Cap(3.0)] == pytest.approx(bias[no_gate], rel=1e-2)
+    assert bias[Cap(high=3.0)] == pytest.approx(bias[no_gate], rel=1e-2)
     assert mean[CLIP] @ true < 0 < mean[Soft()] @ true
 
 

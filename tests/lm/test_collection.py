@@ -267,7 +267,7 @@ def test_what_is_kept_is_known_for_the_whole_only():
     divided = replace(GRPO, keep=not_truncated, divide_by="kept", aggregation=token_mean)
     with pytest.raises(ValueError, match=r"divides by what it keeps .* set micro_batches=1"):
         Trainer(replace(SMALL, micro_batches=2), choices=divided)
-    normalised = replace(METHOD_2, correction=Correction(2.0, normalised=True))
+    normalised = replace(METHOD_2, correction=Correction(high=2.0, normalised=True))
     with pytest.raises(ValueError, match=r"by its mean weight \(normalised\), .* set micro_batches=1"):
         Trainer(replace(SMALL, micro_batches=2), choices=normalised)
     assert math.isfinite(Trainer(replace(SMALL, warm_start="none"), choices=normalised).rl_step()["loss"])
