@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+import rlnotes.gpu  # noqa: F401  its kernels
 from benchmarks.common import HERE, Environment, Json, spread, write_result
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.distributed import trainer_class

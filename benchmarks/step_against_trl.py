@@ -68,8 +68,8 @@ class CachelessSampler(Sampler):
         shard: Shard = ALONE,
     ) -> Rollout:
         """As :meth:`Sampler.sample`, for prompts without pads, by the newest weights, in one process."""
-        if prompt_mask is not None or share != ALONE:
-            raise ValueError("this sampler takes prompts of one width, in one process: leave prompt_mask and share out")
+        if prompt_mask is not None or shard != ALONE:
+            raise ValueError("this sampler takes prompts of one width, in one process: leave prompt_mask and shard out")
         sequences = prompts.repeat_interleave(group_size, 0)
         n, p = sequences.shape
         logp = torch.zeros(n, self.max_length)

@@ -29,6 +29,7 @@ class Train:
 
     def __call__(self) -> int:
         """Start the run. Refuses a folder that already holds one."""
+        import rlnotes.gpu  # noqa: F401  its kernels, and a step that is recorded
         from rlnotes.lm.distributed import trainer_class
 
         if any(self.out.glob("checkpoints/step_*")):
@@ -52,6 +53,7 @@ class Resume:
 
     def __call__(self) -> int:
         """Load and go on."""
+        import rlnotes.gpu  # noqa: F401
         from rlnotes.lm.distributed import trainer_class
 
         trainer = trainer_class().load(self.out / "checkpoints", steps=self.steps)
