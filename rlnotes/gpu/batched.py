@@ -23,7 +23,8 @@ from rlnotes.gpu.static_step import own_parts
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.collection import Collection, Sampled, collect
 from rlnotes.lm.config import Metrics, TrainConfig
-from rlnotes.lm.parts import batch_of, first_look, gradient_of, minibatches, update_sums
+from rlnotes.lm.parts import batch_of, minibatches
+from rlnotes.lm.report import first_look, gradient_of, update_sums
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import response_logits, taken
 from rlnotes.lm.shard import Shard

@@ -15,7 +15,8 @@ from torch import Tensor
 from rlnotes.lm.collection import Collection, Sampled, reported
 from rlnotes.lm.config import PRESETS, Metrics, TrainConfig
 from rlnotes.lm.learner import Learner, not_finite
-from rlnotes.lm.parts import Parts, look_metrics, of_updates, teaching, update_metrics
+from rlnotes.lm.parts import Parts, teaching
+from rlnotes.lm.report import look_metrics, of_updates, update_metrics
 from rlnotes.lm.step import step
 from rlnotes.objectives import Choices
 from rlnotes.objectives.aggregations import Totals

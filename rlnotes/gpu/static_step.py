@@ -13,7 +13,8 @@ from rlnotes.gpu.cuda_graph import WaitsError, captured
 from rlnotes.gpu.recorded import RecordedParts, counted, of_sampled, of_teaching, sizes, varying
 from rlnotes.lm.collection import Collection, Sampled
 from rlnotes.lm.config import Metrics
-from rlnotes.lm.parts import Parts, first_look, gradient_of, minibatches, update_sums
+from rlnotes.lm.parts import Parts, minibatches
+from rlnotes.lm.report import first_look, gradient_of, update_sums
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import Batch
 

@@ -21,8 +21,9 @@ from rlnotes.lm.distributed import launched
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.learner import Learner
 from rlnotes.lm.lora import merged
-from rlnotes.lm.parts import Parts, Watch
+from rlnotes.lm.parts import Parts
 from rlnotes.lm.queue import RolloutQueue
+from rlnotes.lm.report import Watch
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.tasks import Task
 from rlnotes.lm.trainer import Trainer

@@ -1,40 +1,20 @@
 """The lines of :func:`rlnotes.lm.step.step`, one method each, as a run on one or several processes does them."""
 
 from collections.abc import Iterator, Sequence
-from statistics import fmean
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from rlnotes.estimators.divergences import entropy
-from rlnotes.lm.clipped import ClippedTokens, bad_updates
 from rlnotes.lm.collection import Collection, Sampled, collect
 from rlnotes.lm.config import Metrics, TrainConfig
 from rlnotes.lm.learner import Learner
 from rlnotes.lm.lora import merged
-from rlnotes.lm.off_policy import off_policy_metrics
+from rlnotes.lm.report import Watch, first_look, gradient_of, look_metrics, of_updates, update_metrics, update_sums
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import taken
 from rlnotes.objectives import Batch, Choices, policy_loss
 from rlnotes.objectives.aggregations import Totals
-from rlnotes.objectives.diagnostics import no_gradient_fraction
-
-
-class Watch(Protocol):
-    """Looks on, and reports at the end of a step."""
-
-    def begin(self, sampled: Sampled) -> None:
-        """Before the first update."""
-        ...
-
-    def look(self, part: Collection, batch: Batch, log_probs: Tensor) -> None:
-        """At a part of an update, when its gradient is known."""
-        ...
-
-    def metrics(self) -> Metrics:
-        """What was seen."""
-        ...
 
 
 class Parts:
@@ -159,50 +139,6 @@ class Parts:
         return metrics | dict(tokens=learner.tokens)
 
 
-class WatchShift:
-    """How far mu, pi before and pi after the updates are apart: :func:`off_policy_metrics`. Two more passes."""
-
-    def __init__(self, learner: Learner):
-        self.learner = learner
-
-    def begin(self, sampled: Sampled) -> None:
-        """Score what was sampled by pi as it stands."""
-        self.version, self.rollout, self.before = (
-            self.learner.updates,
-            sampled.rollout,
-            self.learner.logp(sampled.rollout),
-        )
-
-    def look(self, part: Collection, batch: Batch, log_probs: Tensor) -> None:
-        """Nothing to do on the way."""
-
-    def metrics(self) -> Metrics:
-        """Score it again."""
-        return off_policy_metrics(self.rollout, self.before, self.learner.logp(self.rollout), self.version)
-
-
-class WatchClipped:
-    """Counts the tokens that get no gradient: ``tokens``, of the last step."""
-
-    def __init__(self, learner: Learner):
-        self.learner = learner
-        self.tokens: ClippedTokens | None = None
-
-    def begin(self, sampled: Sampled) -> None:
-        """Count from 0."""
-        self.counting = ClippedTokens(len(self.learner.task.vocabulary))
-
-    def look(self, part: Collection, batch: Batch, log_probs: Tensor) -> None:
-        """Count one part."""
-        self.counting.add(part.rollout.tokens, batch, gradient_of(batch), log_probs)
-
-    def metrics(self) -> Metrics:
-        """Means over what all processes counted."""
-        self.tokens = self.counting
-        self.tokens.sums = self.learner.shard.total(self.tokens.sums)
-        return self.tokens.metrics()
-
-
 def minibatches(config: TrainConfig, epoch: int, generator: torch.Generator) -> Sequence[Tensor]:
     """Prompt rows of each update of a pass: all in order on the first one, shuffled by ``generator`` on later ones."""
     rows = torch.arange(config.prompts) if epoch == 0 else torch.randperm(config.prompts, generator=generator)
@@ -232,12 +168,6 @@ def batch_of(
     )
 
 
-def gradient_of(batch: Batch) -> Tensor:
-    """d loss / d logp (N, T), after the backward pass."""
-    assert batch.logp.grad is not None
-    return batch.logp.grad
-
-
 def teaching(choices: Choices, advantages: Tensor) -> Tensor:
     """(b,) bool: groups with a gradient, by their advantages (b, G). The others can be left out.
 
@@ -249,42 +179,3 @@ def teaching(choices: Choices, advantages: Tensor) -> Tensor:
     some = (advantages != 0).any(-1)
     first = torch.arange(len(some), device=some.device) == 0
     return some | (first & ~some.any())
-
-
-def update_sums(batch: Batch, gradient: Tensor, loss: Tensor) -> Tensor:
-    """(4,) float64: the loss; how many tokens have an advantage; those of them with no ``gradient``; bad updates."""
-    active = (batch.mask & (batch.token_advantages != 0)).sum().double()
-    silent = active * no_gradient_fraction(batch, gradient).double()
-    return torch.stack([loss.double(), active, silent, bad_updates(batch).double()])
-
-
-def update_metrics(sums: Sequence[float], size: float) -> Metrics:
-    """What is reported of :func:`update_sums` of an update on ``size`` tokens."""
-    loss, active, silent, bad = sums
-    return dict(loss=loss, no_gradient=silent / max(active, 1), bad_updates=bad / size)
-
-
-def of_updates(updates: Sequence[Metrics]) -> Metrics:
-    """What a step reports of its ``updates``: the last, the first look, and means of what was counted in each."""
-    metrics: Metrics = {}
-    for seen in updates:
-        metrics |= seen
-    return metrics | {name: fmean(seen[name] for seen in updates) for name in ("no_gradient", "bad_updates")}
-
-
-@torch.no_grad()
-def first_look(batch: Batch, log_probs: Tensor, among: Tensor) -> Tensor:
-    """(4,) float64 of the tokens ``among`` (N, T) bool: their number, sums of pi's entropy and of abs(pi - mu), and the
-    largest abs(pi / mu - 1).
-    """
-    assert batch.logp_behavior is not None  # the sampler recorded it
-    mu, pi = batch.logp_behavior, batch.logp
-    of_tokens = torch.stack([entropy(log_probs), (pi.exp() - mu.exp()).abs(), torch.expm1(pi - mu).abs()]).double()
-    width, distance, deviation = torch.where(among, of_tokens, 0.0)
-    return torch.stack([among.sum().double(), width.sum(), distance.sum(), deviation.amax()])
-
-
-def look_metrics(looked: Sequence[float]) -> Metrics:
-    """What is reported of :func:`first_look`."""
-    tokens, width, distance, deviation = looked
-    return dict(entropy=width / tokens, ratio_deviation=deviation, mismatch=distance / tokens)

@@ -11,13 +11,13 @@ import torch
 
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.checkpoint import load_latest, load_optimizer, optimizer_tensors, part, save_checkpoint
-from rlnotes.lm.clipped import ClippedTokens
 from rlnotes.lm.config import Metrics, TrainConfig
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.learner import COUNTS, Learner
 from rlnotes.lm.lora import merged
 from rlnotes.lm.operations import operations
-from rlnotes.lm.parts import Parts, Watch, WatchClipped, WatchShift
+from rlnotes.lm.parts import Parts
+from rlnotes.lm.report import ClippedTokens, Watch, WatchClipped, WatchShift
 from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.step import step
 from rlnotes.lm.tasks import Split, Task

@@ -15,7 +15,7 @@ from rlnotes.lm.behavior import Behavior, VersionMixture
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.enumeration import every_prompt
 from rlnotes.lm.model import Transformer
-from rlnotes.lm.off_policy import off_policy_metrics
+from rlnotes.lm.report import off_policy_metrics
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import ShortReverse
