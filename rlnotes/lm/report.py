@@ -93,8 +93,8 @@ class Watch(Protocol):
 
 @torch.no_grad()
 def off_policy_metrics(rollout: Rollout, before: Tensor, after: Tensor, version: int) -> Metrics:
-    """What ``rollout`` says about mu, pi_k and pi_{k+1}: of 000 section 5.3's triangle the staleness, which the sampling
-    system answers for, and the update shift, which the optimiser does. All its responses count, used or not.
+    """What ``rollout`` says about mu, pi_k and pi_{k+1}: of 000 section 5.3's triangle the staleness, for which the
+    sampling system answers, and the update shift, for which the optimiser does. All responses count, used or not.
 
     ``before`` and ``after`` (N, T) are the log-probabilities of its tokens under pi_k and pi_{k+1}; ``version`` is the
     number of updates behind pi_k. With rho_k = pi_k / mu and rho_{k+1} = pi_{k+1} / mu of the n tokens, mu as recorded:
