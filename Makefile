@@ -77,7 +77,7 @@ audit: $(VENV)/.installed
 	$(BIN)/rlnotes audit
 
 weights: $(VENV)/.installed
-	$(BIN)/python -m rlnotes.lm.shipped
+	$(BIN)/python -m rlnotes.lm.make_weights
 
 # A stamp file says that an environment fits these files. torch goes first and alone: pip then never replaces it.
 $(VENV)/.installed: pyproject.toml constraints.txt

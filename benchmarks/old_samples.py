@@ -47,7 +47,7 @@ def held_out(scope: dict[str, Any], model: torch.nn.Module, task: str, seed: int
     others = [old.sample(32, 8, split="train", seed=90_000 + k) for k in range(rollouts)]
     with torch.no_grad():
         w = torch.cat([scope["response_log_weights"](model, batch) for batch in others])
-    found = importance.importance_sampling(w, torch.cat([old.task.score(batch) for batch in others]))
+    found = importance.importance_sampling(w, torch.cat([old.task.reward(batch) for batch in others]))
     share = float(importance.effective_sample_size(w)) / len(w)
     return {f"held_out_{rollouts}": float(found.mean), f"held_out_{rollouts}_size": share}
 

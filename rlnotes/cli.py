@@ -29,6 +29,7 @@ class Train:
 
     def __call__(self) -> int:
         """Start the run. Refuses a folder that already holds one."""
+        import rlnotes.gpu  # noqa: F401  its kernels, and a step that is recorded
         from rlnotes.lm.distributed import trainer_class
 
         if any(self.out.glob("checkpoints/step_*")):
@@ -52,6 +53,7 @@ class Resume:
 
     def __call__(self) -> int:
         """Load and go on."""
+        import rlnotes.gpu  # noqa: F401
         from rlnotes.lm.distributed import trainer_class
 
         trainer = trainer_class().load(self.out / "checkpoints", steps=self.steps)
@@ -78,7 +80,7 @@ class Sample:
 
         trainer = Trainer.load(self.out / "checkpoints")
         rollout = trainer.sample(self.prompts, seed=self.seed, transform=SamplingTransform(self.temperature))
-        for row, reward in enumerate(trainer.task.score(rollout).tolist()):
+        for row, reward in enumerate(trainer.task.reward(rollout).tolist()):
             prompt, response = trainer.task.text(rollout, row)
             print(f"{prompt}{response}   reward {reward:g}")
         return 0
@@ -256,15 +258,15 @@ def follow(trainer: "Trainer", out: Path, checkpoint_every: int) -> int:
     try:
         with interrupts:  # the progress bar, too, must not be cut in two
             for _ in progress(recorded(trainer, out, checkpoint_every), trainer.config.steps):
-                if trainer.share.any(interrupts.pending):
+                if trainer.shard.any(interrupts.pending):
                     interrupts.pending = True  # somebody's
                     break
         interrupts.deliver()
     except KeyboardInterrupt:
-        if trainer.share.rank == 0:
+        if trainer.shard.rank == 0:
             print(f"stopped after step {trainer.step}; go on with: rlnotes resume --out {out}", file=sys.stderr)
         return 130
-    if trainer.share.rank == 0:
+    if trainer.shard.rank == 0:
         print(f"step {trainer.step}: held-out accuracy {trainer.evaluate():.3f}; run kept in {out}")
     return 0
 

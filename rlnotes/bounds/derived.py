@@ -30,8 +30,8 @@ from rlnotes.bounds.tokens import (
     tv_max,
     tv_sum,
 )
-from rlnotes.estimators import token_divergences as divergences
 from rlnotes.estimators.divergences import kl_estimate
+from rlnotes.exact import token_divergences as divergences
 from rlnotes.exact.token_gradients import flat, reward_gradient, surrogate_gradient
 from rlnotes.exact.token_surrogates import excess, gains, surrogate
 from rlnotes.exact.tokens import (

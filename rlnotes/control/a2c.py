@@ -10,7 +10,7 @@ from rlnotes.control.collector import Collector, Steps, make_envs, make_network
 from rlnotes.control.networks import ActorCritic
 from rlnotes.estimators.divergences import entropy, kl
 from rlnotes.estimators.returns import gae, td_target
-from rlnotes.estimators.score import normalize_advantages, score_function
+from rlnotes.estimators.score_function import normalize_advantages, score_function
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from rlnotes.bounds import token_closed_forms as forms
 from rlnotes.estimators.divergences import kl, kl_estimate, tv, tv_estimate
 from rlnotes.estimators.importance import monte_carlo
-from rlnotes.lm.off_policy import TAIL
+from rlnotes.lm.report import TAIL
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import taken
 from rlnotes.objectives import Batch

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from rlnotes.lm.clipped import ClippedTokens
 from rlnotes.lm.config import Metrics, TrainConfig
 from rlnotes.lm.progress import bar
+from rlnotes.lm.report import ClippedTokens
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import Choices
 

@@ -102,7 +102,7 @@ COMPARISONS["09_gspo"] = Comparison(
 _ANCHORS = {
     "to mu": dict(anchor="behavior"),
     "to pi_k": dict(anchor="proximal"),
-    "corrected": dict(anchor="proximal", correction=Correction(2.0)),
+    "corrected": dict(anchor="proximal", correction=Correction(high=2.0)),
 }
 _GATED = {"grpo": GRPO, "gspo": replace(GSPO, gate=Clip(0.03, 0.03))}
 COMPARISONS["09_noise"] = Comparison(

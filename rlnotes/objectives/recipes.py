@@ -133,7 +133,7 @@ PG_IS = Choices(
 CISPO = Choices(
     ratio=token,
     anchor="behavior",
-    gate=Cap(3.0),
+    gate=Cap(high=3.0),
     advantage=group_mean,
     aggregation=response_sum,
 )
@@ -152,7 +152,7 @@ MINIRL = Choices(
 MINIRL_TIS = Choices(
     ratio=token,
     anchor="behavior",
-    gate=Cap(3.0),
+    gate=Cap(high=3.0),
     advantage=group_mean,
     aggregation=response_sum,
     keep=ProximalMask(0.2, 0.28),
@@ -166,7 +166,7 @@ DECOUPLED_PPO = Choices(
     gate=Clip(0.2, 0.28),
     advantage=group_mean,
     aggregation=response_sum,
-    correction=Correction(2.0),
+    correction=Correction(high=2.0),
 )
 
 # The three mechanisms of 000 section 7.2 for old data. Each is J = 1/N sum_i sum_t of a term, A = R - mean:
@@ -196,19 +196,19 @@ METHOD_2 = Choices(
     gate=Clip(0.2, 0.2),
     advantage=group_mean,
     aggregation=response_sum,
-    correction=Correction(math.inf),
+    correction=Correction(high=math.inf),
 )
 
 # Importance sampling by token and by response, plain, truncated at C = 2, and masked (weight 0 outside of a band): what
 # verl, TRL, slime and OpenRLHF offer, here on pi / mu. PG_IS is the plain one by token. With weights pi_k / mu beside
-# a clip around pi_k: replace(METHOD_2, correction=Correction(2.0, ratio=sequence)), or outside="drop" and a low end.
+# a clip around pi_k: replace(METHOD_2, correction=Correction(high=2.0, ratio=sequence)), or outside="drop" and a low.
 # Over their mean: Correction(..., normalised=True). With slime's veto: keep=veto(1e-4), or Every((veto(), ...)).
 
 # grad J = 1/N sum_i sum_t min(r, C) A grad log pi. CISPO with another C
 TOKEN_TIS = Choices(
     ratio=token,
     anchor="behavior",
-    gate=Cap(2.0),
+    gate=Cap(high=2.0),
     advantage=group_mean,
     aggregation=response_sum,
 )
@@ -226,7 +226,7 @@ SEQUENCE_IS = Choices(
 SEQ_TIS = Choices(
     ratio=sequence,
     anchor="behavior",
-    gate=Cap(2.0),
+    gate=Cap(high=2.0),
     advantage=group_mean,
     aggregation=response_mean,
 )

@@ -67,7 +67,7 @@ def test_chapter_01_on_sort_a_rollout_overrates_the_policy_trained_on_it_and_oth
     others = [old.sample(32, 8, split="train", seed=90_000 + k) for k in range(20)]
     with torch.no_grad():
         w = torch.cat([loop["response_log_weights"](sorter.model, batch) for batch in others])
-    found = importance.importance_sampling(w, torch.cat([old.task.score(batch) for batch in others]))
+    found = importance.importance_sampling(w, torch.cat([old.task.reward(batch) for batch in others]))
     truth = sorter.evaluate(2048, "train")
     assert rows[-1]["estimate"] > truth + 0.15
     assert abs(found.mean - truth) < 0.05

@@ -14,7 +14,7 @@ from rlnotes.exact.gymnasium_mdp import from_gymnasium
 from rlnotes.exact.mdp import expected_return, optimal_policy, values
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.enumeration import every_prompt, every_response, expected_reward
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.tasks import ShortReverse
 from rlnotes.lm.trainer import Trainer
 
@@ -78,9 +78,9 @@ def test_chapter_04_a_mixture_of_two_transformers_keeps_its_promise(seed: int):
     old = deepcopy(trainer.model)
     list(trainer.run(60))
     responses = every_response(task, every_prompt(task))
-    reward, mask = task.score(responses).double(), responses.mask
+    reward, mask = task.reward(responses).double(), responses.mask
     with torch.no_grad():
-        p_old, p_new = (score(model, responses).double().exp() for model in (old, trainer.model))
+        p_old, p_new = (token_logp(model, responses).double().exp() for model in (old, trainer.model))
         ends = [float(expected_reward(model, task, responses)) for model in (old, trainer.model)]
 
     def J(alpha: float) -> float:

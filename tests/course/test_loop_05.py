@@ -80,7 +80,7 @@ def test_chapter_05_a_limit_of_one_goes_up_and_down_though_every_surrogate_rises
 
 
 def advantages(trainer: Trainer, rollout: Rollout) -> torch.Tensor:
-    return group_mean(trainer.task.score(rollout), 16)
+    return group_mean(trainer.task.reward(rollout), 16)
 
 
 @SEEDS

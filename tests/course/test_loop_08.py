@@ -24,7 +24,7 @@ def after_training(choices: Choices, seed: int) -> tuple[float, float, float]:
     trainer = Trainer(TrainConfig(task="ramble", learning_rate=3e-4, seed=seed), choices=choices)
     list(trainer.run(30))
     rollout = trainer.sample(prompts=128, group_size=8, split="train", seed=7)
-    length, wrong = rollout.mask.sum(-1).float(), trainer.task.score(rollout) == 0
+    length, wrong = rollout.mask.sum(-1).float(), trainer.task.reward(rollout) == 0
     return 1 - wrong.float().mean().item(), length[wrong].mean().item(), length[~wrong].mean().item()
 
 

@@ -14,7 +14,7 @@ from rlnotes.exact.slips import Slips
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import RolloutWeights, TrainConfig
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
 from rlnotes.notebook.evidence import Interval, load_evidence, paired_interval
 from rlnotes.objectives import PG_IS, SEQ_TIS, SEQUENCE_IS, Batch, Choices, policy_loss
@@ -37,8 +37,8 @@ def test_chapter_11_seq_tis_learns_reverse_behind_eight_bits(seed: int):
 
 
 def gradient(trainer: Trainer, choices: Choices, rollout: Rollout) -> Tensor:
-    advantages = choices.advantage(trainer.task.score(rollout), 16)
-    batch = Batch(score(trainer.model, rollout), rollout.mask, advantages, rollout.logp_behavior)
+    advantages = choices.advantage(trainer.task.reward(rollout), 16)
+    batch = Batch(token_logp(trainer.model, rollout), rollout.mask, advantages, rollout.logp_behavior)
     slopes = torch.autograd.grad(-policy_loss(choices, batch), list(trainer.model.parameters()))
     return torch.cat([slope.flatten() for slope in slopes])
 

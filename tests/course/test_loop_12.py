@@ -13,10 +13,9 @@ from rlnotes.exact import mixtures
 from rlnotes.exact.mixtures import Mixture, step_kernel
 from rlnotes.exact.random_mdps import any_mdp, random_policy, step_mixture, trajectory_mixture
 from rlnotes.lm.asynchronous import AsyncTrainer
-from rlnotes.lm.behavior import Behavior
+from rlnotes.lm.behavior import Behavior, VersionMixture
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.trainer import Trainer
-from rlnotes.lm.versions import VersionMixture
 from rlnotes.notebook.evidence import load_evidence, paired_interval
 from rlnotes.objectives import GRPO
 

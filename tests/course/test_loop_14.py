@@ -7,8 +7,8 @@ import pytest
 
 from rlnotes.bounds import derived, tokens
 from rlnotes.bounds import token_closed_forms as forms
-from rlnotes.estimators import token_divergences as divergences
 from rlnotes.estimators.importance import monte_carlo
+from rlnotes.exact import token_divergences as divergences
 from rlnotes.exact import token_families as families
 from rlnotes.exact.random_tokens import REGIMES, random_case
 from rlnotes.exact.token_surrogates import error, surrogate
@@ -66,7 +66,7 @@ def test_chapter_14_the_certificate_refuses_an_update_and_is_below_its_true_chan
     def rewards(behavior: Behavior) -> torch.Tensor:
         sampler = replace(trainer.sampler, behavior=behavior)
         drawn = trainer.task.sample(2048, torch.Generator().manual_seed(11), "heldout").prompts
-        return trainer.task.score(sampler.sample(trainer.model, drawn, 1, torch.Generator().manual_seed(11))).double()
+        return trainer.task.reward(sampler.sample(trainer.model, drawn, 1, torch.Generator().manual_seed(11))).double()
 
     before = rewards(trainer.sampler.behavior)
     for _ in trainer.run(trainer.step + 1):
@@ -74,7 +74,7 @@ def test_chapter_14_the_certificate_refuses_an_update_and_is_below_its_true_chan
     change = monte_carlo(rewards(Behavior()) - before)
     pi = read(trainer.model, rollout).log_probs
     assert TRM.keep is not None
-    found = certificate(mu, pi, rollout, trainer.task.score(rollout), TRM.keep)
+    found = certificate(mu, pi, rollout, trainer.task.reward(rollout), TRM.keep)
     assert max(found.masked_promise, found.least_by_kl, found.least_by_tv) < 0
     assert float(change.mean) > found.masked_promise - 4 * float(change.standard_error)
     assert abs(float(change.mean)) < 0.2

@@ -95,13 +95,13 @@ def test_chapter_17_the_clip_of_the_gradient_alone_makes_one_objective_the_other
 
     assert replace(STALE_PPO, aggregation=DR_GRPO.aggregation) == DR_GRPO
     norms: list[float] = []
-    update = Trainer._update
+    update = Trainer.update
 
     def watched(self: Trainer, learning_rate: float, updates_before: int) -> float:
         norms.append(update(self, learning_rate, updates_before))
         return norms[-1]
 
-    monkeypatch.setattr(Trainer, "_update", watched)
+    monkeypatch.setattr(Trainer, "update", watched)
     study = arena(("stale_ppo",), ("needle",), (1.5e-4,))
     (method,), made, clipped = study.methods, {}, {}
     for clip in (1.0, 5.0):
@@ -195,7 +195,7 @@ def test_chapter_17_a_needle_may_be_found_in_part_and_only_what_is_above_the_oth
     from rlnotes.lm.trainer import Trainer
 
     trainer = Trainer(replace(BASE, **ARENA_TASKS["needle"].changes))
-    rewards = trainer.task.score(trainer.sample(16, 16))
+    rewards = trainer.task.reward(trainer.sample(16, 16))
     assert {0.0, 0.25} <= {*rewards.tolist()} <= {0.0, 0.25, 0.5, 0.75, 1.0}
     groups = np.array([[0.25, 0.5, 0, 0.75], [0.25] * 4, [1, 0, 0, 1], [0.25, 0, 0, 0]])
     given = rewards.new_tensor(groups.ravel())

@@ -49,11 +49,11 @@ def test_chapter_18_our_trainer_learns_and_the_true_change_lies_between_the_boun
         list(own.run(own.step + more))
         pi_rows, after = rows_and_reward()
         assert TRM.keep is not None
-        found = certificate(mu_rows, pi_rows, batch, own.task.score(batch), TRM.keep)
+        found = certificate(mu_rows, pi_rows, batch, own.task.reward(batch), TRM.keep)
         noise = 4 * found.standard_error
         assert abs(after - before - found.surrogate) <= found.sequence_kl + noise
         log_r = torch.where(batch.mask, taken(pi_rows, batch.tokens) - taken(mu_rows, batch.tokens), 0.0)
-        promise = found.surrogate - (own.task.score(batch) * (log_r.expm1() - log_r).sum(1)).mean().item()
+        promise = found.surrogate - (own.task.reward(batch) * (log_r.expm1() - log_r).sum(1)).mean().item()
         assert found.least_by_kl < promise <= after - before + noise
         assert found.least_by_kl > 0.4 * (after - before) > 0 > found.surrogate - found.minoriser
     list(own.run(50))

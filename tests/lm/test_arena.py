@@ -10,7 +10,7 @@ import pytest
 from rlnotes.cli import Arena
 from rlnotes.lm.arena import ARENA_TASKS, EVERY, RATES, TUNING_SEEDS, arena, try_out
 from rlnotes.lm.compare import append, begin, describe, missing, run
-from rlnotes.lm.shipped import has_weights
+from rlnotes.lm.warm_start import has_weights
 from rlnotes.objectives import DAPO, GRPO, RECIPES, Choices
 
 

@@ -15,7 +15,7 @@ from rlnotes.lm.arena import arena
 from rlnotes.lm.batched_runs import MOST_RUNS, batches, run_batch
 from rlnotes.lm.compare import Comparison, Method, Row, compare, run
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.share import Share
+from rlnotes.lm.shard import Shard
 from rlnotes.objectives import GRPO, RECIPES, Choices
 from tests.lm.breaking import breaking
 
@@ -38,7 +38,7 @@ RUNS = [(method, seed) for method in STUDY.methods for seed in (0, 1)]
 @pytest.fixture
 def _as_on_a_gpu(monkeypatch: pytest.MonkeyPatch):
     """Nobody asks whether all responses are done: random numbers are drawn for their whole length."""
-    monkeypatch.setattr(Share, "any", lambda self, own: True)
+    monkeypatch.setattr(Shard, "any", lambda self, own: True)
 
 
 def same(found: list[Row], expected: list[Row]) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlnotes.bounds import derived, tokens
-from rlnotes.estimators import token_divergences as divergences
+from rlnotes.exact import token_divergences as divergences
 from rlnotes.exact.token_surrogates import surrogate
 from rlnotes.exact.tokens import (
     TokenModel,

@@ -128,7 +128,7 @@ def test_a_comparison_of_nothing_is_refused_before_anything_is_written(tmp_path:
 
 def test_a_description_tells_what_differs_from_a_default_and_every_number_and_no_addresses():
     text = str(describe(TINY))
-    assert "Choices(gate=Clip(low=0.2, high=0.2))" in text
+    assert "Choices(gate=Clip(epsilon_low=0.2, epsilon_high=0.2))" in text
     assert "advantage=group_mean, aggregation=constant" in text
     assert "0x" not in text
 

@@ -47,7 +47,7 @@ def test_what_cannot_be_honoured_says_why_and_what_to_do(
 
 @pytest.mark.parametrize(("processes", "accumulated", "parts"), [(2, 1, 2), (1, 4, 4), (2, 2, 4)])
 def test_what_a_part_cannot_know_is_an_error_on_several_processes_too(processes: int, accumulated: int, parts: int):
-    for recipe in (replace(TRM, divide_by="kept"), replace(METHOD_2, correction=Correction(2.0, normalised=True))):
+    for recipe in (replace(TRM, divide_by="kept"), replace(METHOD_2, correction=Correction(high=2.0, normalised=True))):
         check_choices(recipe, 1, 1)
         with pytest.raises(ValueError, match=f"{parts} parts"):
             check_choices(recipe, processes, accumulated)

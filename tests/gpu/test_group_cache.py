@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from rlnotes.lm import kernels
+from rlnotes.gpu import kernels
+from rlnotes.gpu.operations import GroupCache
 from rlnotes.lm.config import TrainConfig, preset_config
-from rlnotes.lm.memory import GroupCache
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.sampler import Sampler, Writer, score
+from rlnotes.lm.sampler import Sampler, Writer, token_logp
 from rlnotes.lm.trainer import Trainer
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -27,7 +27,7 @@ SIZES = (  # B, G, H, P, room, D, written
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_the_kernel_attends_as_pytorch_does_and_writes_one_place(sizes: tuple[int, ...], dtype: torch.dtype):
-    from rlnotes.lm.decode_kernel import attend
+    from rlnotes.gpu.decode_kernel import attend
 
     b, g, h, p, room, d, written = sizes
     n = b * g
@@ -51,9 +51,9 @@ def test_the_kernel_attends_as_pytorch_does_and_writes_one_place(sizes: tuple[in
 def rollout_and_scores(config: TrainConfig) -> tuple[Rollout, torch.Tensor]:
     """What a trainer's sampler writes, and what its model says of it."""
     trainer = Trainer(config)
-    rollout = trainer._draw()
+    rollout = trainer.parts.draw()
     with torch.no_grad():
-        return rollout, score(trainer.model, rollout, trainer.dtype)
+        return rollout, token_logp(trainer.model, rollout, trainer.dtype)
 
 
 @on_gpu

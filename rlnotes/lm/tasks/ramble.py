@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.tasks import Examples, Reverse, check_size, with_column
+from rlnotes.lm.tasks.task import Examples, Reverse, check_size, with_column
 
 GO_ON = 0.8  # chance of one more filler in an example
 WRONG = 0.5  # share of examples with a wrong letter
@@ -53,6 +53,6 @@ class Ramble(Reverse):
         answer[:, 0] = prompts[:, -2]
         return answer
 
-    def score(self, rollout: Rollout) -> Tensor:
+    def reward(self, rollout: Rollout) -> Tensor:
         """1 where the first token is right, whatever follows, EOS or not."""
         return (rollout.tokens[:, 0] == rollout.prompts[rollout.group, -2]).float()

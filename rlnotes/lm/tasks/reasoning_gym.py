@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.tasks import Examples, Task, Vocabulary
+from rlnotes.lm.tasks.task import Examples, Task, Vocabulary
 
 Entry = dict[str, Any]  # what a dataset yields: "question", "answer", and "metadata" for its verifier
 
@@ -150,7 +150,7 @@ class ReasoningGym(Task):
         rows = torch.randint(len(self._table.prompts), (n,), generator=generator)
         return Examples(self._table.prompts[rows], self._table.answers[rows])
 
-    def score(self, rollout: Rollout) -> Tensor:
+    def reward(self, rollout: Rollout) -> Tensor:
         """1 where the response is right, else 0. Raises ``ValueError`` for a prompt that is not in the table."""
         keys = [tuple(prompt) for prompt in rollout.prompts.tolist()]
         ended = ~rollout.truncated(self.vocabulary.eos)

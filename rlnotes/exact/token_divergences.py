@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from rlnotes.estimators.divergences import chi2, kl, log_probs, tv
+from rlnotes.exact.divergences import chi2, kl, log_probs, tv
 from rlnotes.exact.tokens import Policy, TokenModel, check_policy, prefix_probs, require_support, sequence_probs
 
 Contexts = Literal["behavior", "either", "all"]

@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rlnotes.lm.kernels import longest_text, roomy
+from rlnotes.gpu.kernels import longest_text, roomy
 
 
 @triton.jit
@@ -131,7 +131,7 @@ def attend(qkv: Tensor, prompt_k: Tensor, prompt_v: Tensor) -> Tensor:
 
     ``qkv`` (N, T, 3, H, D) are their queries, keys and values; ``prompt_k`` and ``prompt_v`` (B, H, P, D), two views of
     one tensor, each serve N / B responses. D is 16, 32 or 64; for T and P see
-    :func:`rlnotes.lm.kernels.longest_text`. Sums are float32. Differentiable once.
+    :func:`rlnotes.gpu.kernels.longest_text`. Sums are float32. Differentiable once.
     """
     assert max(qkv.shape[1], prompt_k.shape[2]) <= longest_text(qkv.device)
     assert prompt_k.stride() == prompt_v.stride() and prompt_k.stride(3) == 1 and len(qkv) % len(prompt_k) == 0

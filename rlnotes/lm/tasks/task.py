@@ -99,7 +99,7 @@ class Task(ABC):
         """Draw ``n`` examples from all the task's prompts, of either split."""
 
     @abstractmethod
-    def score(self, rollout: Rollout) -> Tensor:
+    def reward(self, rollout: Rollout) -> Tensor:
         """Reward (N,) of each response, float32: 1 for a right answer that ended with EOS, else 0."""
 
     def sample(self, n: int, generator: torch.Generator, split: Split = "train") -> Examples:
@@ -128,7 +128,7 @@ class ExactMatchTask(Task):
     def solve(self, prompts: Tensor) -> Tensor:
         """The right answer (B, T) to each prompt (B, P), EOS included."""
 
-    def score(self, rollout: Rollout) -> Tensor:
+    def reward(self, rollout: Rollout) -> Tensor:
         """1 where the whole response equals the answer, EOS included."""
         answers = self.solve(rollout.prompts)[rollout.group]
         return (rollout.tokens == answers).all(-1).float()

@@ -9,16 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlnotes.lm import batched
-from rlnotes.lm.batched import BatchedStep, alone, unbatched
+from rlnotes.gpu import batched
+from rlnotes.gpu.batched import BatchedStep, alone, unbatched
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.share import Share
+from rlnotes.lm.parts import Parts
+from rlnotes.lm.shard import Shard
 from rlnotes.lm.tasks import Reverse
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import GRPO, RECIPES, KLPenalty
+from tests.gpu.test_static_step import Questions
+from tests.gpu.varying import VARYING
 from tests.lm.breaking import breaking
-from tests.lm.test_static_step import Questions
-from tests.lm.varying import VARYING
 
 SMALL = TrainConfig(task="sort", size=8, prompts=4, group_size=4, epochs=2, minibatches=2)
 RUNS = (  # recipe, seed, learning rate
@@ -43,7 +44,7 @@ BEHAVIORS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _as_on_a_gpu(monkeypatch: pytest.MonkeyPatch):
     """Nobody asks whether all responses are done: random numbers are drawn for their whole length."""
-    monkeypatch.setattr(Share, "any", lambda self, own: True)
+    monkeypatch.setattr(Shard, "any", lambda self, own: True)
 
 
 def runs(**changes: Any) -> list[Trainer]:
@@ -129,7 +130,7 @@ def swapped_objectives(step: BatchedStep) -> None:
 
 
 def swapped_random_numbers(step: BatchedStep) -> None:
-    step.share.of_run.copy_(step.share.of_run.roll(1))
+    step.shard.of_run.copy_(step.shard.of_run.roll(1))
 
 
 def swapped_rates(step: BatchedStep) -> None:
@@ -154,7 +155,7 @@ def test_runs_of_one_seed_share_their_random_numbers_and_others_do_not():
     step = BatchedStep(runs())
     assert step.of_run.tolist() == [0, 1, 0, 1, 0, 2, 0, 0, 1]
     step.prepare()
-    drawn = step.prompts.unflatten(0, (len(RUNS), -1))
+    drawn = step.prompts_buffer.unflatten(0, (len(RUNS), -1))
     assert torch.equal(drawn[0], drawn[2]) and not torch.equal(drawn[0], drawn[1])
 
 
@@ -195,9 +196,9 @@ def test_a_rehearsal_changes_nothing(behavior: str):
 
 def rehearse(step: BatchedStep) -> None:
     step.rehearsing.fill_(True)
-    states = [one.get_state() for one in step.share.generators]
+    states = [one.get_state() for one in step.shard.generators]
     step.work()
-    for one, state in zip(step.share.generators, states, strict=True):
+    for one, state in zip(step.shard.generators, states, strict=True):
         one.set_state(state)
     step.rehearsing.fill_(False)
 
@@ -210,7 +211,7 @@ def test_the_work_asks_the_device_for_nothing(behavior: str):
     with Questions() as questions:
         step.work()
     assert set(questions.asked) <= {"_local_scalar_dense"}  # whether all responses are done, on a CPU only
-    assert len(questions.asked) <= step.task.max_response_length
+    assert len(questions.asked) <= step.learner.task.max_response_length
 
 
 @pytest.mark.parametrize(("setting", "named"), VARYING, ids=str)
@@ -231,9 +232,12 @@ def test_runs_that_do_not_go_together_are_told_why():
     first, started = Trainer(SMALL), Trainer(SMALL)
     started.rl_step()
 
+    class OwnParts(Parts):
+        pass
+
     class OwnDraw(Trainer):
-        def _draw(self):
-            return super()._draw()
+        def make_parts(self) -> Parts:
+            return OwnParts(self)
 
     cases = {
         "differ in temperature, and may differ in seed, recipe, learning_rate alone": Trainer(
@@ -259,7 +263,7 @@ def test_a_graph_of_a_batch_is_the_runs_alone(behavior: str):
         for by_itself, together in zip(expected, found, strict=True):
             assert together is not None
             assert (together["reward"], together["tokens"]) == (by_itself["reward"], by_itself["tokens"])
-        if step.updates == step.n_updates:  # later ones may part: a gate that opens by rounding, and Adam's small steps
+        if step.version == step.n_updates:  # later ones may part: a gate that opens by rounding, and Adam's small steps
             for one, other in zip(usual, others, strict=True):
                 way = moved(one, start)
                 assert float((way - moved(other, start)).norm()) < 1e-2 * float(way.norm())

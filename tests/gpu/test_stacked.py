@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from rlnotes.gpu.stacked import StackedAdamW, StackedTransformer, clip, shared_weights
 from rlnotes.lm.config import preset_config
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import response_logits
-from rlnotes.lm.stacked import StackedAdamW, StackedTransformer, clip, shared_weights
 
 R, N = 3, 4
 

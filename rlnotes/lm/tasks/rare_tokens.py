@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.tasks import Examples, Task, Vocabulary, check_size, random_symbols, with_column
+from rlnotes.lm.tasks.task import Examples, Task, Vocabulary, check_size, random_symbols, with_column
 
 DIGITS, USUAL, NEW = "0123456789", "abcdefghij", "ABCDEFGHIJ"
 _HEAD = f"\n={DIGITS}{USUAL}{NEW}"  # 32 tokens that mean something; all others are junk
@@ -126,7 +126,7 @@ class Needle(Digits):
         """The letter of the digit, rarely."""
         return torch.cat([self.rare * torch.eye(10), torch.zeros(10, 10)], 1)
 
-    def score(self, rollout: Rollout) -> Tensor:
+    def reward(self, rollout: Rollout) -> Tensor:
         """The share of the first ``size`` positions that are right. What stands at the last is no matter."""
         answers = self.solve(rollout.prompts)[rollout.group]
         return (rollout.tokens == answers)[:, : self.size].float().mean(-1)
@@ -156,7 +156,7 @@ class Renamed(Digits):
         old, new = torch.where(renamed, 0.89, 0.97), torch.where(renamed, 0.01, 0.0)
         return torch.cat([old.diag(), new.diag()], 1)
 
-    def score(self, rollout: Rollout) -> Tensor:
+    def reward(self, rollout: Rollout) -> Tensor:
         """1 where the whole response is the answer, EOS included."""
         return (rollout.tokens == self.solve(rollout.prompts)[rollout.group]).all(-1).float()
 

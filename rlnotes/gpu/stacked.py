@@ -14,7 +14,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from rlnotes.lm.config import ModelConfig
 from rlnotes.lm.experts import Routes
-from rlnotes.lm.memory import Memory
+from rlnotes.lm.kv_cache import KeysValues
 from rlnotes.lm.model import Norm, Transformer
 
 
@@ -90,11 +90,11 @@ class StackedTransformer(Transformer):
         tokens: Tensor,
         position: Tensor,
         key_mask: Tensor | None = None,
-        memory: Memory | None = None,
+        kv_cache: KeysValues | None = None,
         routes: Routes | None = None,
     ) -> Tensor:
         """See :meth:`Transformer.hidden`; N is R * n. Each row needs positions of its own: its model has its own."""
-        return super().hidden(tokens, position.expand(tokens.shape), key_mask, memory, routes)
+        return super().hidden(tokens, position.expand(tokens.shape), key_mask, kv_cache, routes)
 
     def taken_gradients(self) -> Tensor:
         """The gradients (R, P), as the weights are. None is kept."""

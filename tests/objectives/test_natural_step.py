@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from rlnotes.control.fisher import natural_step
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.enumeration import every_prompt, every_response, expected_reward, response_kl
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.tasks import ShortReverse
 from rlnotes.lm.trainer import Trainer
+from rlnotes.objectives.natural_gradient import natural_step
 from tests.cases import cases
 from tests.control.small_policies import H, Linear, SoftmaxPolicy, vector
 

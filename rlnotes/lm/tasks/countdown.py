@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.tasks import Examples, Task
+from rlnotes.lm.tasks.task import Examples, Task
 
 OPERATIONS = "+-*"
 
@@ -62,7 +62,7 @@ class Countdown(Task):
             answers.append([*self.vocabulary.encode(expression), self.vocabulary.eos])
         return Examples(torch.tensor(prompts), torch.tensor(answers))
 
-    def score(self, rollout: Rollout) -> Tensor:
+    def reward(self, rollout: Rollout) -> Tensor:
         """1 where the response uses exactly the three digits and its value is the target."""
         rewards = []
         ended = ~rollout.truncated(self.vocabulary.eos)

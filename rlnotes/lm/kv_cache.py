@@ -1,24 +1,37 @@
-"""What a pass of the transformer attends to besides its own tokens, and which of them it may see."""
-
-from typing import Protocol
+"""Keys and values: what a pass of the transformer attends to besides its own tokens, and which of them it may see."""
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from rlnotes.lm.config import ModelConfig, RolloutKVCache
-from rlnotes.lm.kernels import longest_text, usable
 from rlnotes.lm.quantize import rounded
 
 
-class Memory(Protocol):
-    """Keys and values that a pass attends to besides its own."""
+class KeysValues:
+    """What a pass attends to: here its own keys and values only."""
+
+    @property
+    def before(self) -> int:
+        """Keys that stand before the pass's own."""
+        return 0
 
     def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Take this layer's new keys and values (N, H, n, D); return all that the queries may see."""
-        ...
+        return k, v
+
+    def mask(self, n: int, key_mask: Tensor | None, device: torch.device) -> Tensor | None:
+        """Who of ``n`` new tokens may see whom, see :func:`attention_mask`."""
+        return attention_mask(n, self.before + n, key_mask, device)
+
+    def attend(self, layer: int, qkv: Tensor, mask: Tensor | None) -> Tensor:
+        """Attention (N, n, d) of new tokens with ``qkv`` (N, n, 3, H, D)."""
+        q, k, v = apart(qkv)
+        k, v = self.extend(layer, k, v)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
 
 
-class KVCache:
+class KVCache(KeysValues):
     """Keys and values of a growing batch of sequences, allocated once: (L, N, H, S, D) each.
 
     What goes in is rounded to ``kind``: "float32" is no change, "float8" has a scale for each key and each value.
@@ -39,6 +52,11 @@ class KVCache:
         self.kind: RolloutKVCache = kind
         self.length = 0
 
+    @property
+    def before(self) -> int:
+        """All that was written."""
+        return self.length
+
     def start(self, prefix: "Prefix", repeat: int) -> None:
         """Fill the first positions with a prompt's keys and values, each prompt ``repeat`` times."""
         p = prefix.length
@@ -57,7 +75,7 @@ class KVCache:
         return self.k[layer, :, :, :end], self.v[layer, :, :, :end]
 
 
-class Prefix:
+class Prefix(KeysValues):
     """Keys and values of B prompts, computed once, differentiable, and shared by the G responses of each."""
 
     def __init__(self):
@@ -74,41 +92,16 @@ class Prefix:
         return k, v
 
 
-class GroupCache(KVCache):
-    """A :class:`KVCache` of one new token at a time, which leaves a prompt's keys and values where they are, once for
-    its group, and does the attention itself, by one kernel for a GPU. Equal to the other up to rounding.
-    """
-
-    def start(self, prefix: "Prefix", repeat: int) -> None:
-        """Follow the prompts, each ``repeat`` times."""
-        from rlnotes.lm.decode_kernel import attend  # only here: it needs Triton
-
-        self._attend, self._prefix, self.length = attend, prefix, prefix.length
-
-    def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """There is no one tensor of all keys to return. Always raises ``NotImplementedError``."""
-        raise NotImplementedError("a GroupCache keeps prompts and responses apart; call attend")
-
-    def attend(self, layer: int, qkv: Tensor) -> Tensor:
-        """Attention (N, 1, d) of a new token with ``qkv`` (N, 1, 3, H, D), which is then remembered."""
-        written = self.length - self._prefix.length
-        if layer == self.k.shape[0] - 1:
-            self.length += 1
-        q, k, v = apart(qkv)
-        return self._attend(q, k, v, *self._prefix.layers[layer], self.k[layer], self.v[layer], written)
-
-    @staticmethod
-    def serves(config: ModelConfig, device: torch.device) -> bool:
-        """Whether there is a kernel: on a GPU, for heads whose width is a power of two."""
-        width = config.d_model // config.n_heads
-        return width & (width - 1) == 0 and usable(device)
-
-
-class SharedPrefix:
+class SharedPrefix(KeysValues):
     """A :class:`Prefix` as seen by the responses that follow it."""
 
     def __init__(self, prefix: Prefix, repeat: int):
         self.prefix, self.repeat = prefix, repeat
+
+    @property
+    def before(self) -> int:
+        """The prompt's."""
+        return self.prefix.length
 
     def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Put the prompt's keys and values before the response's."""
@@ -120,30 +113,6 @@ class SharedPrefix:
         grouped = response.unflatten(0, (-1, self.repeat))
         shared = prompt[:, None].expand(-1, self.repeat, -1, -1, -1)
         return torch.cat([shared, grouped], 3).flatten(0, 1)
-
-
-class GroupPrefix(SharedPrefix):
-    """The same, which leaves the prompts where they are, and does the attention itself, by one kernel for a GPU. Equal
-    to the other up to rounding.
-    """
-
-    def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """There is no one tensor of all keys to return. Always raises ``NotImplementedError``."""
-        raise NotImplementedError("a GroupPrefix keeps prompts and responses apart; call attend")
-
-    def attend(self, layer: int, qkv: Tensor) -> Tensor:
-        """Attention (N, n, d) of all responses' tokens with ``qkv`` (N, n, 3, H, D)."""
-        from rlnotes.lm.prefix_kernel import attend  # only here: it needs Triton
-
-        return attend(qkv, *self.prefix.layers[layer])
-
-    @staticmethod
-    def serves(config: ModelConfig, device: torch.device, longest: int) -> bool:
-        """Whether there is a kernel for prompts and responses of at most ``longest`` tokens: on a GPU, for heads 16, 32
-        or 64 wide, see :func:`rlnotes.lm.kernels.longest_text`.
-        """
-        fits = config.d_model // config.n_heads in (16, 32, 64)
-        return fits and usable(device) and longest <= longest_text(device)
 
 
 def apart(qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:

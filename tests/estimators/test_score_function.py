@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rlnotes.estimators.divergences import entropy
-from rlnotes.estimators.score import normalize_advantages, score_function, softmax_score
+from rlnotes.estimators.score_function import normalize_advantages, score_function, softmax_score
 from tests.estimators.arrays import both
 
 PROBS, ADVANTAGES = [0.5, 0.25, 0.8], [1.0, -2.0, 3.0]

@@ -14,15 +14,15 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlnotes.estimators.checks import readable
+from rlnotes.gpu.static_step import StaticStep, unsupported
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.countdown import Countdown
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.share import Share
-from rlnotes.lm.static_step import StaticStep, unsupported
+from rlnotes.lm.shard import Shard
 from rlnotes.lm.tasks import Reverse
+from rlnotes.lm.tasks.countdown import Countdown
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import GRPO, RECIPES, Choices, KLPenalty
-from tests.lm.varying import VARYING
+from tests.gpu.varying import VARYING
 
 SMALL = TrainConfig(prompts=8, group_size=4, steps=4)
 MANY = replace(SMALL, epochs=2, minibatches=2)
@@ -120,7 +120,7 @@ def asks_for_nothing(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> bool:
     step.prepare()
     unread(monkeypatch)
     done: list[bool] = []
-    monkeypatch.setattr(Share, "any", lambda self, own: done.append(own) or own)
+    monkeypatch.setattr(Shard, "any", lambda self, own: done.append(own) or own)
     with Questions() as questions:
         step.work()
     return questions.asked == ["_local_scalar_dense"] * len(done)
@@ -151,11 +151,11 @@ def test_a_rehearsal_changes_nothing():
     usual, other, step = pair(*CASES["many updates"])
     usual.rl_step()
     step()
-    step.rehearsing.fill_(1.0)
+    step.rehearsing.fill_(True)
     state = other.generator.get_state()
     step.work()
     other.generator.set_state(state)
-    step.rehearsing.fill_(0.0)
+    step.rehearsing.fill_(False)
     usual.rl_step()
     step()
     assert apart(usual, other) < 1e-6
@@ -168,8 +168,8 @@ class NotANumber(Reverse):
 
     bad = False
 
-    def score(self, rollout: Rollout) -> Tensor:
-        return super().score(rollout) * (float("nan") if self.bad else 1.0)
+    def reward(self, rollout: Rollout) -> Tensor:
+        return super().reward(rollout) * (float("nan") if self.bad else 1.0)
 
 
 def test_a_gradient_that_is_not_finite_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch):
@@ -222,7 +222,7 @@ def test_a_graph_is_the_usual_step(case: str):
     assert apart(usual, graphed) < 1e-5
     usual.rl_step()
     graphed.rl_step()
-    assert graphed._graphed is not None and graphed.updates == usual.updates
+    assert isinstance(graphed.step_in_use, StaticStep) and graphed.updates == usual.updates
     assert torch.equal(usual.generator.get_state(), graphed.generator.get_state())
 
 
@@ -230,7 +230,7 @@ def test_a_graph_is_the_usual_step(case: str):
 def test_a_task_that_scores_on_the_cpu_is_named():
     config = TrainConfig(prompts=4, group_size=4, device="cuda", cuda_graph=True, warm_start="none")
     usual, trainer = (Trainer(replace(config, cuda_graph=graph), task=Countdown()) for graph in (False, True))
-    with pytest.warns(UserWarning, match="the score of Countdown waits for the GPU"):
+    with pytest.warns(UserWarning, match="the reward of Countdown waits for the GPU"):
         trainer.rl_step()
     usual.rl_step()
     assert apart(usual, trainer) == 0

@@ -10,10 +10,11 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from rlnotes.gpu.kernels import dtype_behind, usable
+from rlnotes.gpu.operations import GroupPrefix
 from rlnotes.lm import sampler
 from rlnotes.lm.config import TrainConfig, preset_config
-from rlnotes.lm.kernels import dtype_behind, usable
-from rlnotes.lm.memory import GroupPrefix, Prefix, attention_mask
+from rlnotes.lm.kv_cache import Prefix, attention_mask
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.trust_region import trpo_step
@@ -41,7 +42,7 @@ def close(found: Sequence[Tensor], expected: Sequence[Tensor], dtype: torch.dtyp
 @DTYPES
 @pytest.mark.parametrize("sizes", TEXTS, ids=str)
 def test_responses_attend_to_their_prompt_and_themselves_as_pytorch_does(sizes: tuple[int, ...], dtype: torch.dtype):
-    from rlnotes.lm.prefix_kernel import attend
+    from rlnotes.gpu.prefix_kernel import attend
 
     b, g, h, p, t, d = sizes
     qkv, prompt = (
@@ -64,7 +65,7 @@ def test_responses_attend_to_their_prompt_and_themselves_as_pytorch_does(sizes: 
 @DTYPES
 @pytest.mark.parametrize(("n", "width"), [(1, 64), (5000, 64), (37, 384), (3, 96)])
 def test_a_sum_is_normed_as_pytorch_does(n: int, width: int, dtype: torch.dtype):
-    from rlnotes.lm.norm_kernel import add_norm, norm
+    from rlnotes.gpu.norm_kernel import add_norm, norm
 
     x, weight = (torch.randn(*size, device="cuda", requires_grad=True) for size in ((n, 2, width), (width,)))
     y = torch.randn(n, 2, width, device="cuda", dtype=dtype, requires_grad=True)
@@ -85,7 +86,7 @@ def test_a_sum_is_normed_as_pytorch_does(n: int, width: int, dtype: torch.dtype)
 
 def scores_and_gradient(trainer: Trainer, rollout: sampler.Rollout) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the tokens, and the gradient of their sum."""
-    scored = sampler.score(trainer.model, rollout, trainer.dtype)
+    scored = sampler.token_logp(trainer.model, rollout, trainer.dtype)
     trainer.model.zero_grad()
     scored.where(rollout.mask, 0.0).sum().backward()
     gradient = [weight.grad.flatten() for weight in trainer.model.parameters() if weight.grad is not None]
@@ -96,13 +97,13 @@ def scores_and_gradient(trainer: Trainer, rollout: sampler.Rollout) -> tuple[Ten
 @pytest.mark.parametrize("preset", ["tiny", "medium", "moe-top2"])
 def test_scores_and_gradients_are_the_usual_ones(preset: str, monkeypatch: pytest.MonkeyPatch):
     trainer = Trainer(TrainConfig(prompts=8, group_size=4, device="cuda", preset=preset, warm_start="none"))
-    rollout = trainer._draw()
+    rollout = trainer.parts.draw()
     used: list[int] = []
     attend = GroupPrefix.attend
 
-    def seen(self: GroupPrefix, layer: int, qkv: Tensor) -> Tensor:
+    def seen(self: GroupPrefix, layer: int, qkv: Tensor, mask: Tensor | None) -> Tensor:
         used.append(layer)
-        return attend(self, layer, qkv)
+        return attend(self, layer, qkv, mask)
 
     monkeypatch.setattr(GroupPrefix, "attend", seen)
     scored, gradient = scores_and_gradient(trainer, rollout)
@@ -117,7 +118,7 @@ def test_scores_and_gradients_are_the_usual_ones(preset: str, monkeypatch: pytes
 @on_gpu
 def test_what_needs_second_derivatives_has_them():
     trainer = Trainer(TrainConfig(prompts=8, group_size=4, device="cuda"))
-    rollout = trainer._draw()
+    rollout = trainer.parts.draw()
     advantages = torch.randn(len(rollout.tokens), device="cuda")
     report = trpo_step(trainer.model, rollout, advantages, delta=0.01)
     assert report.accepted
@@ -137,14 +138,14 @@ def test_kernels_compute_in_what_linear_layers_compute_in():
 def test_texts_that_are_too_long_are_read_as_usual(shared: int, longest: int, monkeypatch: pytest.MonkeyPatch):
     gpu = SimpleNamespace(shared_memory_per_multiprocessor=shared)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
-    monkeypatch.setattr("rlnotes.lm.memory.usable", lambda device: True)
+    monkeypatch.setattr("rlnotes.gpu.operations.usable", lambda device: True)
     config = preset_config("tiny", 24, 256)
     assert GroupPrefix.serves(config, torch.device("cuda"), longest)
     assert not GroupPrefix.serves(config, torch.device("cuda"), longest + 1)
     assert not GroupPrefix.serves(replace(config, n_heads=1, d_model=128), torch.device("cuda"), longest)
 
 
-def test_a_memory_that_attends_by_itself_gives_no_keys():
+def test_a_cache_that_attends_by_itself_gives_no_keys():
     with pytest.raises(NotImplementedError, match="call attend"):
         GroupPrefix(Prefix(), 4).extend(0, torch.zeros(1), torch.zeros(1))
 

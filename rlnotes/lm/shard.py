@@ -1,26 +1,25 @@
-"""The part of a step that one process does, where several work on one batch, and how the parts come together.
+"""The shard of a step that one process does, where several work on one batch, and how the parts come together.
 
 Sums are over the whole batch before anything is divided, and random numbers are drawn for the whole batch before each
 process takes its own rows: how many processes there are changes the order of sums, and nothing else.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
 from torch.nn import Parameter
 
-if TYPE_CHECKING:
-    from rlnotes.lm.collection import Scorer
-    from rlnotes.lm.rollout import Rollout
+from rlnotes.lm.rollout import Rollout
+
+Scorer = Callable[[Rollout], Tensor]  # numbers (N,) or (N, T) of a rollout's responses
 
 
 @dataclass(frozen=True)
-class Share:
-    """Part ``rank`` of ``size`` equal parts of the work. ``Share()`` is all of it: one process, which asks nobody."""
+class Shard:
+    """Part ``rank`` of ``size`` equal parts of the work. ``Shard()`` is all of it: one process, which asks nobody."""
 
     rank: int = 0
     size: int = 1
@@ -58,16 +57,20 @@ class Share:
         """True if it is true for some process."""
         return bool(self.total(torch.tensor([own], dtype=torch.float64)) > 0)
 
-    def by_groups(self, score: "Scorer") -> "Scorer":
+    def by_groups(self, score: Scorer) -> Scorer:
         """``score``, which gives each response (n,) or (n, T) numbers, with each process at work on its own groups."""
         if self.size == 1:
             return score
 
-        def shared(rollout: "Rollout") -> Tensor:
+        def shared(rollout: Rollout) -> Tensor:
             own = self.of(torch.arange(len(rollout.prompts), device=rollout.tokens.device))
             return torch.cat(self.parts(score(rollout.groups(own))))
 
         return shared
+
+    def whole(self, own: Rollout) -> Rollout:
+        """The rollouts of all processes, one below the other."""
+        return own
 
     def add_up(self, parameters: Iterable[Parameter]) -> None:
         """Put the sum of all processes' gradients in the place of each one's own. Who had nothing to do adds 0."""
@@ -80,12 +83,12 @@ class Share:
             parameter.grad = gradient.view_as(parameter)
 
 
-ALONE = Share()
+ALONE = Shard()
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcessShare(Share):
-    """The share of a process that ``torch.distributed`` knows.
+class ProcessShard(Shard):
+    """The shard of a process that ``torch.distributed`` knows.
 
     ``device`` is where messages must lie: the CPU for gloo, this process's GPU for nccl.
     """
@@ -93,14 +96,23 @@ class ProcessShare(Share):
     device: torch.device
 
     def parts(self, own: Tensor) -> list[Tensor]:
-        """See :meth:`Share.parts`."""
+        """See :meth:`Shard.parts`."""
         sent = own.to(self.device).contiguous()
         received = [torch.empty_like(sent) for _ in range(self.size)]
         dist.all_gather(received, sent)
         return [part.to(own.device) for part in received]
 
     def total(self, own: Tensor) -> Tensor:
-        """See :meth:`Share.total`. All processes get the same bits, so that what they compute from it cannot part."""
+        """See :meth:`Shard.total`. All processes get the same bits, so that what they compute from it cannot part."""
         summed = own.to(self.device, copy=True)
         dist.all_reduce(summed)
         return summed.to(own.device)
+
+    def whole(self, own: Rollout) -> Rollout:
+        """See :meth:`Shard.whole`."""
+        parts = {
+            one.name: self.parts(value) for one in fields(own) if isinstance(value := getattr(own, one.name), Tensor)
+        }
+        return Rollout.joined(
+            [replace(own, **{name: values[rank] for name, values in parts.items()}) for rank in range(self.size)]
+        )

@@ -5,14 +5,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlnotes.control.fisher import (
+from rlnotes.estimators.divergences import kl
+from rlnotes.objectives.natural_gradient import (
     CurvatureError,
     conjugate_gradient,
     fisher_vector_product,
     flat_gradient,
     natural_step,
 )
-from rlnotes.estimators.divergences import kl
 from tests.cases import cases
 from tests.control.small_policies import H, Linear, SoftmaxPolicy, times, vector
 
