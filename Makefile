@@ -1,4 +1,5 @@
 # make lab      open the course in JupyterLab
+# make quick    in a minute or so, while you work: lint, types, one fast test of every room, one chapter
 # make test     lint, types, unit tests, notebooks: everything a machine with Python, pip and make can test
 # make check    what needs more, Node and Chromium among it: the book, browser tests, extras, the wheel in a clean place
 # make refresh  run the notebooks and store what they print
@@ -9,6 +10,7 @@
 # make pins     write constraints.txt anew from the newest versions that go together, and Binder's requirements from it
 # make binder   write Binder's requirements only
 #
+# Tests run in as many processes as there are processors, at most 8, each on whole files: WORKERS says another number.
 # PY is the interpreter; LAB_EXTRA are more options for JupyterLab (--allow-root in a container), PIP_EXTRA for pip.
 # For a CPU build of torch where the default is CUDA:
 #   make lab PIP_EXTRA="--extra-index-url https://download.pytorch.org/whl/cpu"
@@ -20,14 +22,29 @@ VENV      ?= .venv
 BIN       := $(VENV)/bin
 PIP       := -m pip install --quiet --disable-pip-version-check $(PIP_EXTRA)
 NOTEBOOKS := $(wildcard course/*.ipynb) course/authors/template.ipynb
+CHAPTER   := course/02_performance_difference.ipynb
+ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py control/test_networks.py \
+	course/test_notebooks.py estimators/test_returns.py exact/test_tokens.py lm/test_clip_and_warm_up.py \
+	notebook/test_evidence.py objectives/test_gates.py test_repository.py)
+WORKERS   ?= logical
+PYTEST    := $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses=8 --dist loadfile --max-worker-restart=0
 EXTRAS    := lab,test,book,tasks,peers,bridge
-# one thread: the models are too small to share, and a second thread that waits costs more than it brings
+# one thread a process: the models are too small to share, and a second thread that waits costs more than it brings
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: lab test check lint types unit notebooks refresh book bench audit weights pins binder
+.PHONY: lab quick rooms chapter test check lint types unit notebooks refresh book bench audit weights pins binder
 
 lab: $(VENV)/.installed
 	$(BIN)/jupyter lab course --ip=127.0.0.1 $(LAB_EXTRA)
+
+quick: $(VENV)/.installed
+	$(MAKE) --no-print-directory --jobs=2 lint types rooms chapter
+
+rooms: $(VENV)/.installed
+	$(BIN)/python -m pytest -q $(ROOMS)
+
+chapter: $(VENV)/.installed
+	$(BIN)/python -m pytest -q --nbval-lax --nbval-cell-timeout=180 $(CHAPTER)
 
 test: lint types unit notebooks
 
@@ -39,13 +56,13 @@ types: $(VENV)/.installed
 	$(BIN)/pyright rlnotes tests
 
 unit: $(VENV)/.installed
-	PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest -q
+	PYTHONWARNDEFAULTENCODING=1 $(PYTEST)
 
 # In a folder that holds nothing else, as some editors start them: what they need comes with the package, and they leave
 # nothing behind.
 notebooks: $(VENV)/.installed
 	rm -rf .notebooks && mkdir .notebooks && cp $(NOTEBOOKS) .notebooks
-	$(BIN)/python -m pytest -q --nbval-lax --nbval-cell-timeout=180 .notebooks/*.ipynb
+	$(PYTEST) --nbval-lax --nbval-cell-timeout=180 .notebooks/*.ipynb
 	@left=$$(ls -A .notebooks | grep -v '[.]ipynb$$') || exit 0; echo "notebooks left $$left behind in .notebooks"; exit 1
 
 check: book
