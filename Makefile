@@ -1,7 +1,8 @@
 # make lab      open the course in JupyterLab
 # make quick    in a minute or so, while you work: lint, types, one fast test of every room, one chapter
 # make test     lint, types, unit tests, notebooks: everything a machine with Python, pip and make can test
-# make check    what needs more, Node and Chromium among it: the book, browser tests, extras, the wheel in a clean place
+# make check    what needs more, Node and Chromium among it: the book, browser tests, extras, the wheel in a clean place;
+#               and what takes longer: chapters without torch, other seeds of each loop
 # make refresh  run the notebooks and store what they print
 # make book     build the static book, .book/html, from the stored outputs (needs npm, for MathJax)
 # make bench    measure speed against peers, write benchmarks/results/ (use a quiet machine)
@@ -32,7 +33,7 @@ EXTRAS    := lab,test,book,tasks,peers,bridge
 # one thread a process: the models are too small to share, and a second thread that waits costs more than it brings
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: lab quick rooms chapter test check lint types unit notebooks refresh book bench audit weights pins binder
+.PHONY: lab quick rooms chapter test check alltypes extras lint types unit notebooks refresh book bench audit weights pins binder
 
 lab: $(VENV)/.installed
 	$(BIN)/jupyter lab course --ip=127.0.0.1 $(LAB_EXTRA)
@@ -66,8 +67,13 @@ notebooks: $(VENV)/.installed
 	@left=$$(ls -A .notebooks | grep -v '[.]ipynb$$') || exit 0; echo "notebooks left $$left behind in .notebooks"; exit 1
 
 check: book
+	$(MAKE) --no-print-directory --jobs=2 alltypes extras
+
+alltypes: $(VENV)/.everything
 	$(BIN)/pyright
-	$(BIN)/python -m pytest -q -m "extras or slow" --override-ini addopts="-ra --import-mode=importlib --strict-markers"
+
+extras: $(VENV)/.everything
+	RLNOTES_BOOK=.book/html $(PYTEST) -m "extras or slow" --override-ini addopts="-ra --import-mode=importlib --strict-markers"
 
 refresh: $(VENV)/.installed
 	$(BIN)/ruff format course
