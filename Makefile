@@ -96,7 +96,7 @@ bench: $(VENV)/.everything
 	$(BIN)/python -m benchmarks
 
 audit: $(VENV)/.installed
-	RLNOTES_CASES=2000 $(BIN)/python -m pytest -q tests/exact tests/bounds tests/estimators
+	RLNOTES_CASES=2000 $(PYTEST) tests/exact tests/bounds tests/estimators
 	$(BIN)/rlnotes audit
 
 weights: $(VENV)/.installed
