@@ -22,7 +22,7 @@ LAB_EXTRA ?=
 VENV      ?= .venv
 BIN       := $(VENV)/bin
 PIP       := -m pip install --quiet --disable-pip-version-check $(PIP_EXTRA)
-NOTEBOOKS := $(wildcard course/*.ipynb) course/authors/template.ipynb
+NOTEBOOKS := $(wildcard course/*.ipynb) course/book/template.ipynb
 CHAPTER   := course/02_performance_difference.ipynb
 ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py control/test_networks.py \
 	course/test_notebooks.py estimators/test_returns.py exact/test_tokens.py lm/test_clip_and_warm_up.py \
@@ -80,7 +80,7 @@ refresh: $(VENV)/.installed
 	$(BIN)/python -m rlnotes.notebook.refresh $(NOTEBOOKS)
 
 book: $(VENV)/.everything .book/static/mathjax/tex-chtml.js
-	$(BIN)/sphinx-build -W --keep-going --quiet -b html -d .book/doctrees course .book/html
+	$(BIN)/sphinx-build -W --keep-going --quiet -b html -c course/book -d .book/doctrees course .book/html
 	@echo "open .book/html/index.html"
 
 # Of MathJax only what pages load. The same package.json brings the browser tests their driver.

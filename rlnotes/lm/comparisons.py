@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rlnotes.lm.arena_parts import FRESH, PARTS, WIDER
+from rlnotes.lm.arena_parts import FRESH, NORM, PARTS, WIDER
 from rlnotes.lm.compare import Comparison, Method
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.stability import PROTOCOL, laboratory
@@ -171,7 +171,7 @@ COMPARISONS["12_levels"] = Comparison(
 
 # Chapter 13: three clips, and none, on data that are 0 to 64 updates old, four updates on each rollout. Two learning
 # rates, none chosen afterwards.
-_CLIPS = {"ppo": STALE_PPO, "method 1": METHOD_1, "method 2": METHOD_2, "no clip": PG_IS}
+_CLIPS = {"ppo": STALE_PPO, "method 1": METHOD_1, "method 2": METHOD_2, "unclipped": PG_IS}
 for _name, _rate in {"13_stale": 1e-4, "13_stale_fast": 3e-4}.items():
     COMPARISONS[_name] = Comparison(
         question="Which clip serves old data best: around mu, around rho_k, or of pi / pi_k?",
@@ -189,7 +189,7 @@ for _name, _rate in {"13_stale": 1e-4, "13_stale_fast": 3e-4}.items():
 # flip. Sixteen updates on each rollout, two learning rates, none chosen afterwards; and the same without mismatch.
 _MASKS = {
     "grpo": GRPO,
-    "no mask": PG_IS,
+    "unmasked": PG_IS,
     "clip": replace(PG_IS, keep=ClipMask(0.2, 0.2)),
     "trm": TRM,
     "one-sided": TRM_ONE_SIDED,
@@ -199,7 +199,7 @@ _MASKS = {
 _COPIES = {
     "float8": tuple(_MASKS),
     "bfloat16": ("grpo", "trm"),
-    "float32": ("grpo", "no mask", "clip", "trm", "one-sided"),
+    "float32": ("grpo", "unmasked", "clip", "trm", "one-sided"),
 }
 COMPARISONS["14_trm"] = Comparison(
     question="Does a mask of whole responses help where routes flip, and at which learning rate?",
@@ -221,7 +221,7 @@ _REGIONS = {
     "clip-higher": replace(PG_IS, keep=ClipMask(0.2, 0.28)),
     "wide clip": replace(PG_IS, keep=ClipMask(0.8, 4.0)),
     "dppo": DPPO_TV,
-    "no mask": PG_IS,
+    "unmasked": PG_IS,
 }
 _ONCE = dict(epochs=1, minibatches=1, learning_rate=3e-3)
 COMPARISONS["15_needle"] = Comparison(
@@ -303,7 +303,8 @@ COMPARISONS["16_gpu"] = laboratory(
 )
 
 # Chapter 17: what the arena's first place is made of, whether its grid of learning rates is too narrow, and one part of
-# it on tasks that it was not made for.
+# it on tasks that it was not made for; and what the clip of the gradient's norm decides.
 COMPARISONS["17_parts"] = PARTS
 COMPARISONS["17_wider"] = WIDER
 COMPARISONS["17_fresh"] = FRESH
+COMPARISONS["17_norm"] = NORM

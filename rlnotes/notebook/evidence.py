@@ -121,12 +121,20 @@ def joined(ours: Evidence, theirs: Evidence) -> Evidence:
 
 def load_evidence(name: str) -> Evidence:
     """A table that comes with the package. Raises ``FileNotFoundError`` that lists those there are."""
-    folder = files("rlnotes.notebook").joinpath("evidence")
+    chapters = files("rlnotes").joinpath("chapters")
+    folder = chapters.joinpath(f"c{name[:2]}")
     table = folder.joinpath(f"{name}.csv")
     if not table.is_file():
-        there = sorted(path.name[:-4] for path in folder.iterdir() if path.name.endswith(".csv"))
+        of_chapters = (path for one in chapters.iterdir() if one.is_dir() for path in one.iterdir())
+        there = sorted(path.name[:-4] for path in of_chapters if path.name.endswith(".csv"))
         raise FileNotFoundError(f"no stored table {name!r}; there are: {', '.join(there) or 'none'}")
     return read_evidence(name, table, folder.joinpath(f"{name}.json"))
+
+
+def load_rows(name: str) -> list[dict[str, Any]]:
+    """Where each run of a small stored table ended, one dict a run. The file says which command makes it again."""
+    note = files("rlnotes").joinpath("chapters", f"c{name[:2]}", f"{name}.json")
+    return json.loads(note.read_text(encoding="utf-8"))["rows"]
 
 
 def read_evidence(name: str, table: Traversable, note: Traversable) -> Evidence:

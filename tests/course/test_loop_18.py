@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlnotes.chapters.explorers import EXPLORERS
 from rlnotes.notebook.evidence import load_evidence, paired_interval
-from rlnotes.notebook.explorers import EXPLORERS
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
@@ -183,24 +183,28 @@ def test_chapter_18_what_the_page_says_of_the_stored_tables():
 
     assert paired_interval(area("dppo 1e-3"), area("clip-higher 1e-3")).low > 0.1
     for rate in ("3e-4", "1e-3"):
-        for other in ("relax both", "no mask"):
+        for other in ("relax both", "unmasked"):
             assert abs(paired_interval(area(f"dppo {rate}"), area(f"{other} {rate}")).median) < 0.012
+    relaxed = paired_interval(area("dppo 1e-3"), area("relax both 1e-3"))
+    assert relaxed.high < 0 and relaxed.median == pytest.approx(-0.01, abs=0.001)
+    masked = [paired_interval(area(f"dppo {rate}"), area(f"unmasked {rate}")) for rate in ("3e-4", "1e-3")]
+    assert masked[0].high < 0 < masked[1].high and masked[0].median == pytest.approx(-0.008, abs=0.001)
     sort = load_evidence("15_sort")
     for rate, behind in (("1e-4", -0.05), ("3e-4", -0.25)):
         undecided = paired_interval(area(f"dppo {rate}", sort), area(f"relax both {rate}", sort))
         assert undecided.low < 0 < undecided.high
         for other in ("dppo", "relax both", "clip-higher"):
-            assert paired_interval(area(f"no mask {rate}", sort), area(f"{other} {rate}", sort)).high < behind
+            assert paired_interval(area(f"unmasked {rate}", sort), area(f"{other} {rate}", sort)).high < behind
     for one in ("dppo", "relax both"):
         assert paired_interval(area(f"{one} 3e-4", sort), area("clip-higher 3e-4", sort)).high < -0.05
-    end = {name: trm.last(f"{name}, float8 1e-4", "accuracy", 4) for name in ("clip", "trm", "no mask")}
-    assert paired_interval(end["clip"], end["no mask"]).low > 0.1
-    for other in ("no mask", "clip"):
+    end = {name: trm.last(f"{name}, float8 1e-4", "accuracy", 4) for name in ("clip", "trm", "unmasked")}
+    assert paired_interval(end["clip"], end["unmasked"]).low > 0.1
+    for other in ("unmasked", "clip"):
         undecided = paired_interval(end["trm"], end[other])
         assert undecided.low < 0 < undecided.high
-    fast = {name: trm.last(f"{name}, float8 3e-4", "accuracy", 4) for name in ("clip", "trm", "no mask")}
-    assert max(np.median(fast["trm"]), np.median(fast["no mask"])) < 0.01
-    for other in ("no mask", "trm"):
+    fast = {name: trm.last(f"{name}, float8 3e-4", "accuracy", 4) for name in ("clip", "trm", "unmasked")}
+    assert max(np.median(fast["trm"]), np.median(fast["unmasked"])) < 0.01
+    for other in ("unmasked", "trm"):
         ahead = paired_interval(fast["clip"], fast[other])
         assert ahead.low > 0 and ahead.median == pytest.approx(0.2, abs=0.01)
 
