@@ -24,7 +24,7 @@ BIN       := $(VENV)/bin
 PIP       := -m pip install --quiet --disable-pip-version-check $(PIP_EXTRA)
 NOTEBOOKS := $(wildcard course/*.ipynb) course/book/template.ipynb
 CHAPTER   := course/02_performance_difference.ipynb
-ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py control/test_networks.py \
+ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py chapters/test_exercises_13_14.py control/test_networks.py \
 	course/test_notebooks.py estimators/test_returns.py exact/test_tokens.py lm/test_clip_and_warm_up.py \
 	notebook/test_live.py objectives/test_gates.py test_repository.py)
 WORKERS   ?= logical
