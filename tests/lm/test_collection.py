@@ -231,7 +231,9 @@ def gradient(config: TrainConfig, task: Task, **changes: object) -> tuple[dict[s
 
 @pytest.mark.parametrize("aggregation", [response_mean, constant, token_mean, response_sum])
 @pytest.mark.parametrize(
-    "other", [dict(), dict(entropy=0.1), dict(kl=KLPenalty(0.1)), dict(keep=not_truncated)], ids=str
+    "other",
+    [dict(), dict(entropy=0.1), dict(kl=KLPenalty(0.1)), dict(keep=not_truncated)],
+    ids=["plain", "entropy", "kl", "keep"],
 )
 def test_micro_batches_add_up_to_the_gradient_of_the_whole(aggregation, other):
     config = replace(SMALL, prompts=7, minibatches=1, epochs=1, warm_start="none", steps=1)
