@@ -6,31 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlnotes.notebook.evidence import Evidence, Interval, paired_interval, read_evidence
-from rlnotes.notebook.laboratory import (
-    PANELS,
-    REPRODUCED,
-    REVERSED,
-    UNSEEN,
-    Findings,
-    clipped_kinds,
-    clipped_tokens,
-    ends,
-    forest,
-    jumps,
-    lead,
-    panels,
-    rise,
-    runs,
-    verdicts,
-)
+from rlnotes.notebook.laboratory import PANELS, REPRODUCED, REVERSED, UNSEEN, Findings, forest, panels
+from rlnotes.studies import Interval, Table, paired_interval, read_table
+from rlnotes.studies.readings import clipped_kinds, clipped_tokens, ends, jumps, lead, outcomes, rise, runs
 
 HEADER = (
     "method,objective,rollout,rate,seed,step,tokens,accuracy,mismatch,sign,token,shown,clipped,probability,entropy\n"
 )
 
 
-def made(folder: Path) -> Evidence:
+def made(folder: Path) -> Table:
     """Two objectives at two rates, one tuning seed and two others. ``a`` is tuned to 1e-4, where it ends at .5, .6."""
     levels = {
         ("a", "1e-4"): {100: 0.9, 0: 0.5, 1: 0.6},
@@ -53,19 +38,19 @@ def made(folder: Path) -> Evidence:
     methods = dict.fromkeys(f"{objective}, stale {rate}" for objective, rate in levels)
     note = dict(comparison=dict(methods=methods, tuning_seeds=[100]))
     (folder / "t.json").write_text(json.dumps(note), encoding="utf-8")
-    return read_evidence("t", folder / "t.csv", folder / "t.json")
+    return read_table("t", folder / "t.csv", folder / "t.json")
 
 
 def test_tuning_runs_choose_and_are_not_reported(tmp_path: Path):
     evidence = made(tmp_path)
     assert list(evidence.rows["a, stale 1e-4"]) == [0, 1] and list(evidence.tuning["a, stale 1e-4"]) == [100]
-    assert evidence.where(objective="a", rollout="stale") == ["a, stale 1e-4", "a, stale 1e-3"]
-    assert evidence.best(evidence.where(objective="a")) == "a, stale 1e-4"
-    assert evidence.best(evidence.where(objective="b")) == "b, stale 1e-3"
+    assert evidence.where(recipe="a", rollout="stale") == ["a, stale 1e-4", "a, stale 1e-3"]
+    assert evidence.best(evidence.where(recipe="a")) == "a, stale 1e-4"
+    assert evidence.best(evidence.where(recipe="b")) == "b, stale 1e-3"
 
 
 def test_verdicts_are_paired_each_at_its_tuned_rate(tmp_path: Path):
-    a, b = verdicts(made(tmp_path), "stale", reference="a")
+    a, b = outcomes(made(tmp_path), "stale", reference="a")
     assert (a.objective, a.rate, b.objective, b.rate) == ("a", "1e-4", "b", "1e-3")
     # after the start the measurements are half the level and the level
     assert a.mean.median == pytest.approx(0.75 * 0.55) and a.lead.median == a.lead.low == a.lead.high == 0
@@ -73,7 +58,7 @@ def test_verdicts_are_paired_each_at_its_tuned_rate(tmp_path: Path):
     assert a.worst.median == pytest.approx(0.5 * 0.55) and b.worst.median == pytest.approx(0.5 * 0.25)
     assert str(b).startswith("b") and "1e-3" in str(b)
     with pytest.raises(ValueError, match=r"no runs of 'c' under 'stale'; there are: a, b"):
-        verdicts(made(tmp_path), "stale", reference="c")
+        outcomes(made(tmp_path), "stale", reference="c")
 
 
 def test_clipped_tokens_are_means_over_all_clips(tmp_path: Path):
@@ -82,7 +67,7 @@ def test_clipped_tokens_are_means_over_all_clips(tmp_path: Path):
     assert (row["token"], row["shown"], row["clipped"]) == ("x", 40, 8)
     assert (row["probability"], row["entropy"]) == pytest.approx(((2 * 0.1 + 6 * 0.5) / 8, (2 * 1.0 + 6 * 3.0) / 8))
     assert clipped_tokens(evidence, ["b, stale 1e-4"], "+") == []
-    both = clipped_tokens(evidence, evidence.where(objective="a"), "-")
+    both = clipped_tokens(evidence, evidence.where(recipe="a"), "-")
     assert [(row["token"], row["clipped"]) for row in both] == [("y", 20)]
 
 

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from rlnotes.lm.arena import ARENA_TASKS, TUNING_SEEDS, arena
-from rlnotes.lm.compare import compared, describe
-from rlnotes.lm.comparisons import COMPARISONS
-from rlnotes.notebook.evidence import load_evidence, median_interval, paired_interval
-from rlnotes.notebook.scores import tuned_methods
 from rlnotes.objectives import RECIPES
+from rlnotes.studies import load_table, median_interval, paired_interval
+from rlnotes.studies.arena import ARENA_TASKS, TUNING_SEEDS, arena
+from rlnotes.studies.comparisons import COMPARISONS
+from rlnotes.studies.scores import tuned_methods
+from rlnotes.studies.study import compared, describe
 
 
 def test_a_missing_table_is_explained():
     with pytest.raises(FileNotFoundError, match="no stored table 'nothing'"):
-        load_evidence("nothing")
+        load_table("nothing")
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_every_comparison_has_its_table(name: str):
     """Whole, of the settings that the package has now, with at least five paired seeds."""
-    evidence, comparison = load_evidence(name), COMPARISONS[name]
+    evidence, comparison = load_table(name), COMPARISONS[name]
     assert compared(evidence.settings) == describe(comparison)["comparison"]
     assert list(evidence.rows) == list(comparison.methods)
     assert evidence.command.startswith(f"rlnotes compare {name} --seeds ")
@@ -34,7 +34,7 @@ def test_every_comparison_has_its_table(name: str):
 
 def test_the_arena_has_its_table():
     """Whole, of the recipes and settings that the package has now: all tuned alike, reported at their own rate only."""
-    evidence, study = load_evidence("17_arena"), arena()
+    evidence, study = load_table("17_arena"), arena()
     assert compared(evidence.settings) == describe(study)["comparison"]
     assert {method: tuple(runs) for method, runs in evidence.tuning.items()} == dict.fromkeys(
         study.methods, TUNING_SEEDS
@@ -50,8 +50,8 @@ def test_the_arena_has_its_table():
 
 def test_the_median_interval_covers_its_median():
     found = median_interval([0.1, 0.5, 0.2, 0.4, 0.3])
-    assert found.median == pytest.approx(0.3)
-    assert 0.1 <= found.low < found.median < found.high <= 0.5
+    assert found.value == pytest.approx(0.3)
+    assert 0.1 <= found.low < found.value < found.high <= 0.5
     assert median_interval([2.0, 2.0]).low == 2.0
 
 
