@@ -48,12 +48,12 @@ def ends(table: Table, rollout: str) -> Iterator[str]:
     rates, objectives = (dict.fromkeys(table.labels[one][key] for one in methods) for key in ("rate", "recipe"))
     starts = [values[0] for one in methods for _, values in table.curves(one, "accuracy")]
     yield f"{rollout}: starts at {min(starts):.2f} to {max(starts):.2f}"
-    yield f"{'at the end, rate':20s}" + "".join(f"{rate:^21s}" for rate in rates) + "tuned"
+    yield f"{'at the end, rate':22s}" + "".join(f"{rate:^21s}" for rate in rates) + "tuned"
     for name in objectives:
         found = [runs(table, name, rollout, rate, "last") for rate in rates]
         cells = "".join(f"{np.median(x):.2f} [{x.min():.2f}, {x.max():.2f}]".ljust(21) for x in found)
         tuned = table.best(table.where(recipe=name, rollout=rollout))
-        yield f"{name:20s}{cells}{table.labels[tuned]['rate']}"
+        yield f"{name:22s}{cells}{table.labels[tuned]['rate']}"
 
 
 @dataclass(frozen=True)
