@@ -8,7 +8,7 @@ import pytest
 
 from rlnotes.objectives import GRPO
 from rlnotes.studies import load_table, read_table
-from rlnotes.studies.arena import ARENA_TASKS, TUNING_SEEDS, arena
+from rlnotes.studies.arena import TUNING_SEEDS, arena
 from rlnotes.studies.comparisons import COMPARISONS
 from rlnotes.studies.runner import append, begin, compare, missing
 from rlnotes.studies.scores import tuned_methods
@@ -38,16 +38,16 @@ def test_every_comparison_has_its_table(name: str):
 
 
 def test_the_arena_has_its_table():
-    """Whole, of the recipes that it names, as they are now: all tuned alike, reported at their own rate only. A recipe
-    that is younger than the table is not in it.
+    """Whole, of the recipes and tasks that it names, as they are now: all tuned alike, reported at their own rate only.
+    A recipe that is younger than the table is not in it.
     """
     table = load_table("17_arena")
-    recipes = tuple(dict.fromkeys(own["recipe"] for own in table.labels.values()))
-    study = arena(recipes)
+    recipes, tasks = (tuple(dict.fromkeys(own[key] for own in table.labels.values())) for key in ("recipe", "task"))
+    study = arena(recipes, tasks)
     assert compared(table.settings) == describe(study)["comparison"]
     assert {method: tuple(runs) for method, runs in table.tuning.items()} == dict.fromkeys(study.methods, TUNING_SEEDS)
     assert sorted(table.rows) == sorted(tuned_methods(table))
-    assert len(table.rows) == len(recipes) * len(ARENA_TASKS)
+    assert len(table.rows) == len(recipes) * len(tasks)
     assert table.command == "rlnotes arena --seeds 10 --out 17_arena"
     for method, runs in table.rows.items():
         assert list(runs) == list(range(10))
