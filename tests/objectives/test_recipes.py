@@ -24,7 +24,6 @@ from rlnotes.objectives import (
     VANILLA_PG,
     Choices,
 )
-from rlnotes.objectives.aggregations import response_sum
 from rlnotes.objectives.gates import no_gate
 from rlnotes.objectives.ratios import sequence
 from rlnotes.objectives.recipes_in_libraries import DIFFERENCES, VERSIONS
@@ -73,10 +72,10 @@ def test_on_policy_every_gradient_is_the_weighted_score(name: str):
     made = tensors(spread=0.0)
     choices = RECIPES[name]
     _, gradient = loss_and_gradient(choices, made)
-    # the product over a response is differentiated as a whole: once the sum over its tokens
-    of_responses = choices.ratio is sequence
-    plain = replace(VANILLA_PG, aggregation=response_sum if of_responses else choices.aggregation)
-    np.testing.assert_allclose(gradient, loss_and_gradient(plain, made)[1], rtol=1e-12, atol=1e-15)
+    expected = loss_and_gradient(replace(VANILLA_PG, aggregation=choices.aggregation), made)[1]
+    if choices.ratio is sequence:  # the product over a response is differentiated as a whole, by each of its tokens
+        expected = np.where(made["mask"], expected.sum(-1, keepdims=True), 0.0)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-15)
 
 
 def test_gspo_is_a_mean_over_responses():
