@@ -76,14 +76,14 @@ class Outcome:
     def __str__(self):
         mean, last, worst = (f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in self._levels)
         lead = "one seed has no interval" if self.lead is None else str(self.lead)
-        return f"{self.objective:16s} {self.rate:>4s}  {mean}  {last}  {worst}  {lead}"
+        return f"{self.objective:22s} {self.rate:>4s}  {mean}  {last}  {worst}  {lead}"
 
     @property
     def _levels(self) -> tuple[Interval, Interval, Interval]:
         return self.mean, self.last, self.worst
 
 
-HEADER = f"{'objective':16s} rate  {'mean':20s}  {'end':20s}  {'end, worst rate':20s}  lead in mean"
+HEADER = f"{'objective':22s} rate  {'mean':20s}  {'end':20s}  {'end, worst rate':20s}  lead in mean"
 
 
 def outcomes(table: Table, rollout: str, reference: str, margin: float | None = None) -> list[Outcome]:
