@@ -19,7 +19,7 @@ LAB_EXTRA ?=
 VENV      ?= .venv
 BIN       := $(VENV)/bin
 PIP       := -m pip install --quiet --disable-pip-version-check $(PIP_EXTRA)
-NOTEBOOKS := $(wildcard course/*.ipynb) course/authors/template.ipynb
+NOTEBOOKS := $(wildcard course/*.ipynb) course/book/template.ipynb
 EXTRAS    := lab,test,book,tasks,peers,bridge
 # one thread: the models are too small to share, and a second thread that waits costs more than it brings
 export OMP_NUM_THREADS ?= 1
@@ -57,7 +57,7 @@ refresh: $(VENV)/.installed
 	$(BIN)/python -m rlnotes.notebook.refresh $(NOTEBOOKS)
 
 book: $(VENV)/.everything .book/static/mathjax/tex-chtml.js
-	$(BIN)/sphinx-build -W --keep-going --quiet -b html -d .book/doctrees course .book/html
+	$(BIN)/sphinx-build -W --keep-going --quiet -b html -c course/book -d .book/doctrees course .book/html
 	@echo "open .book/html/index.html"
 
 # Of MathJax only what pages load. The same package.json brings the browser tests their driver.

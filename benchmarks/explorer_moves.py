@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.common import Environment, Json, installed, write_result
-from rlnotes.notebook.explorers import EXPLORERS
+from rlnotes.chapters.explorers import EXPLORERS
 
 NAME = "explorer_moves"
 MOVES, WARM = 20, 2

@@ -80,6 +80,61 @@ def test_readme_lists_all_nineteen_chapters():
     assert chapters == [f"{number:02d}" for number in range(19)]
 
 
+def test_the_readme_says_which_edition_a_chapter_is_of():
+    """A chapter of the second edition has a deeper page."""
+    rows = re.findall(r"^\| \[\d\d [^]]*\]\(course/(\w+)\.ipynb\) \|.*\| ([^|]*) \|$", README, re.MULTILINE)
+    assert len(rows) == 19
+    for chapter, status in rows:
+        assert status in ("first edition", "second edition"), chapter
+        if status == "second edition":
+            assert (ROOT / "course" / "deeper" / f"{chapter}.ipynb").exists(), chapter
+
+
+CITATION = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+HOSTS = r"(?:github|gitlab|bitbucket|codeberg)\.(?:com|io|org)/[\w.-]*/?rlnotes|mybinder\.org|zenodo\.org|doi\.org"
+ADDRESS = re.compile(
+    rf"https?://(?:[\w-]+\.)*(?:{HOSTS})[\w./-]*|img\.shields\.io|mailto:[\w.@-]+|doi: ?10\.[\w./-]+", re.I
+)
+
+
+def not_set(text: str, citation: str) -> list[str]:
+    """Addresses of the project in ``text`` that do not stand in the citation file."""
+    known = re.findall(r"^(?:repository-code|doi): *[\"']?([^\s\"']+)|^ +-? *email: *(\S+)", citation, re.MULTILINE)
+    shown = [value for pair in known for value in pair if value]
+    return [found for found in ADDRESS.findall(text) if not any(value in found for value in shown)]
+
+
+SET = (
+    "repository-code: https://github.com/someone/rlnotes\ndoi: 10.5281/zenodo.1\ncontact:\n  - email: ask@example.org\n"
+)
+ALL = "https://github.com/someone/rlnotes mailto:ask@example.org https://doi.org/10.5281/zenodo.1"
+
+
+@pytest.mark.parametrize(("citation", "wrong"), [("", ALL.split()), (SET, [])], ids=["empty", "set"])
+def test_an_address_counts_as_promised_unless_it_is_set(citation: str, wrong: list[str]):
+    assert not_set(ALL, citation) == wrong
+    assert not_set("https://github.com/other/rlnotes", citation) == ["https://github.com/other/rlnotes"]
+    assert not_set("[sources](https://arxiv.org/abs/2602.04879), https://github.com/huggingface/trl", citation) == []
+
+
+def test_no_page_or_badge_shows_an_address_that_is_not_set():
+    """The project's address, contact and DOI stand in CITATION.cff or nowhere: none has been checked."""
+    patterns = ("*.md", "*.toml", "CITATION.cff", "binder/*", ".github/**/*.yml", "benchmarks/*.md")
+    patterns += (
+        "course/*.ipynb",
+        "course/book/*.md",
+        "course/book/*.py",
+        "course/book/*.ipynb",
+        "course/book/api/*",
+        "course/deeper/*",
+        "rlnotes/**/*.py",
+    )
+    files = [path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()]
+    assert len(files) > 100
+    wrong = {path.name: found for path in files if (found := not_set(path.read_text(encoding="utf-8"), CITATION))}
+    assert wrong == {}
+
+
 def test_links_lead_somewhere():
     for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md"):
         path = ROOT / name
@@ -107,7 +162,7 @@ def cited(text: str) -> set[tuple[str, str]]:
 
 
 def test_cited_equations_exist():
-    with (ROOT / "course" / "inventory.csv").open(encoding="utf-8", newline="") as file:
+    with (ROOT / "course" / "book" / "inventory.csv").open(encoding="utf-8", newline="") as file:
         known = {(row["seed"][:3], label) for row in csv.DictReader(file) for label in row["label"].split(" / ")}
     found = {
         citation

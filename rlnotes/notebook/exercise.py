@@ -26,6 +26,7 @@ class Exercise:
     | ``oracle`` | the right answer to each, found another way than the solution finds it |
     | ``misconceptions`` | what a known mistake computes, by the sentence that explains it |
     | ``hints`` | shown one after another, one more with each try that goes wrong in no known way |
+    | ``also`` | a second right answer, where the question leaves room for two |
     """
 
     cases: tuple[tuple[Any, ...], ...]
@@ -33,6 +34,7 @@ class Exercise:
     misconceptions: dict[str, Callable[..., Any]]
     hints: tuple[str, ...]
     tolerance: float = 1e-6
+    also: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ def grade(exercise: Exercise, answer: Any) -> Grade:
         found.append(result)
     try:
         right = [_agree(a, exercise.oracle(*case), exercise.tolerance) for a, case in zip(found, exercise.cases)]  # noqa: B905
+        if also := exercise.also:
+            right = [r or _agree(a, also(*c), exercise.tolerance) for r, a, c in zip(right, found, exercise.cases)]  # noqa: B905
         if all(right):
             wanted = exercise.oracle(*exercise.cases[0])
             if np.asarray(wanted).dtype == bool and np.asarray(found[0]).dtype != bool:
@@ -132,7 +136,7 @@ _tries: Counter[str] = Counter()
 
 def find(name: str) -> Exercise:
     """The exercise called ``name``: "07.2" is the second of chapter 07. Raises ``KeyError`` if there is none."""
-    module = import_module(f"rlnotes.notebook.exercises.chapter{name.split('.')[0]}")
+    module = import_module(f"rlnotes.chapters.c{name.split('.')[0]}.exercises")
     return module.EXERCISES[name]
 
 

@@ -46,8 +46,8 @@ class Axes:
 class ExplorerModel:
     """One closed form, twice: ``script`` computes it in the browser, :meth:`curves` in Python. Tests compare them."""
 
-    script: str
-    helpers: tuple[str, ...] = ()  # files with what several scripts need
+    script: str  # a file beside the module of the class
+    helpers: tuple[str, ...] = ()  # files of this room, with what several scripts need
     title: str
     controls: tuple[Control, ...]
     panels: tuple[Axes, ...]
@@ -66,10 +66,9 @@ class ExplorerModel:
 
     def module(self) -> str:
         """The ES module: the shared drawing code, ``helpers``, this form's ``compute``, and its sliders and axes."""
-        folder = files("rlnotes.notebook").joinpath("js")
-        parts = [
-            folder.joinpath(name).read_text(encoding="utf-8") for name in ("explorer.js", *self.helpers, self.script)
-        ]
+        shared, own = files("rlnotes.notebook").joinpath("js"), files(type(self).__module__.rpartition(".")[0])
+        scripts = [*(shared.joinpath(name) for name in ("explorer.js", *self.helpers)), own.joinpath(self.script)]
+        parts = [script.read_text(encoding="utf-8") for script in scripts]
         spec = dict(title=self.title, controls=list(map(asdict, self.controls)), panels=list(map(asdict, self.panels)))
         return "\n".join([*parts, f"export const SPEC = {json.dumps(spec)};"])
 

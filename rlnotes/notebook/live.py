@@ -53,17 +53,22 @@ class LivePlot:
         self._drawn = time.monotonic()
 
     def alt(self) -> str:
-        """The curves in words: where each started and where it is."""
+        """The curves in words: where each starts and ends, and where it turns, its minimum and maximum."""
         if not self.rows:
-            return f"{self.title}: no step yet"
-        first, last = self.rows[0], self.rows[-1]
-        parts = [
-            f"{label} from {_in_words(first[name])} to {_in_words(last[name])}"
-            for name, label in self.names.items()
-            if name in first and name in last
-        ]
+            return f"{self.title}: no {self.xlabel} yet"
+        parts = []
+        for name, label in self.names.items():
+            curve = [(row[name], row["step"]) for row in self.rows if name in row]
+            if curve:
+                low, high = min(curve, key=lambda point: point[0]), max(curve, key=lambda point: point[0])
+                parts.append(
+                    f"{label} from {_in_words(curve[0][0])} to {_in_words(curve[-1][0])}, "
+                    f"minimum {_in_words(low[0])} at {low[1]}, "
+                    f"maximum {_in_words(high[0])} at {high[1]}"
+                )
         goal = "" if self.goal is None else f"; a line marks the goal {self.goal:g} in the first panel"
-        return f"{self.title}, {len(self.rows)} steps: " + "; ".join(parts) + goal
+        steps = f"{self.xlabel} {self.rows[0]['step']} to {self.rows[-1]['step']}"
+        return f"{self.title}, {steps}: " + "; ".join(parts) + goal
 
 
 def _in_words(value: float) -> str:

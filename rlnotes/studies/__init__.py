@@ -4,7 +4,7 @@ A study is written down (``study``, ``stability``, ``arena``, ``comparisons``), 
 (``tables``) and judged (``verdicts``, and for several tasks together ``scores``). Reading and judging need no torch.
 """
 
-from rlnotes.studies.tables import Table, joined, load_table, read_table
+from rlnotes.studies.tables import Table, joined, load_rows, load_table, read_table
 from rlnotes.studies.verdicts import Interval, Verdict, judge, median_interval, paired_difference, paired_interval
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Verdict",
     "joined",
     "judge",
+    "load_rows",
     "load_table",
     "median_interval",
     "paired_difference",

@@ -1,8 +1,9 @@
-"""What makes the plain policy gradient come first in the arena, and do its learning rates go far enough? Three tables.
+"""What makes the plain policy gradient come first in the arena, and do its learning rates go far enough? Four tables.
 
 ``VANILLA_PG`` and ``RLOO`` differ in their advantages alone. RLOO's are both-sided: responses above the mean of the
 others are pushed up, those below are pushed down, and a group of one reward says nothing. The first table takes the two
-apart; the second goes one step beyond an end of the arena's grid; the third tries a part on other tasks.
+apart; the second goes one step beyond an end of the arena's grid; the third tries a part on other tasks. A fourth
+scales the clip of the gradient's norm with what a recipe's averaging does to it.
 """
 
 from dataclasses import replace
@@ -68,3 +69,30 @@ FRESH = replace(
     arena({"rloo_up": OWN["rloo_up"]}, ("reverse", "ramble")),
     question="Made after a look at sort and needle: is it good on tasks that had no part in it?",
 )
+
+
+# DR_GRPO divides by the longest possible length, 5 on needle and 9 on sort; these sum over tokens. So their gradients
+# are that much larger, and a clip at 1 meets them more often.
+CLIPS = {("stale_ppo", "needle"): 5.0, ("dppo_kl", "sort"): 9.0, ("dppo_tv", "sort"): 9.0}
+
+
+def scaled() -> Study:
+    """The recipes of ``CLIPS``, the clip of the gradient's norm times the longest length, tuned like all others."""
+    methods = {}
+    for (recipe, task), clip in CLIPS.items():
+        for method in arena((recipe,), (task,)).methods.values():
+            name = f"{recipe} clip {clip:g}"
+            changes = {**method.changes, "gradient_clip": clip}
+            labels = {**method.labels, "recipe": name}
+            methods[f"{name}, {task} {labels['rate']}"] = replace(method, changes=changes, labels=labels)
+    return replace(
+        arena(("stale_ppo",), ("needle",)),
+        question=(
+            "Does the clip of the gradient's norm decide between a recipe that sums over tokens and one that divides?"
+        ),
+        methods=methods,
+        tokens=54_000,
+    )
+
+
+NORM = scaled()

@@ -28,7 +28,7 @@ from rlnotes.objectives.aggregations import constant, token_mean
 from rlnotes.objectives.gates import Clip, Correction, Soft, no_gate
 from rlnotes.objectives.masks import ClipMask
 from rlnotes.objectives.shaping import OverlongPenalty
-from rlnotes.studies.arena_parts import FRESH, PARTS, WIDER
+from rlnotes.studies.arena_parts import FRESH, NORM, PARTS, WIDER
 from rlnotes.studies.methods import METHODS
 from rlnotes.studies.stability import PROTOCOL, laboratory
 from rlnotes.studies.study import Method, Study
@@ -304,7 +304,8 @@ COMPARISONS["16_gpu"] = laboratory(
 )
 
 # Chapter 17: what the arena's first place is made of, whether its grid of learning rates is too narrow, and one part of
-# it on tasks that it was not made for.
+# it on tasks that it was not made for; and what the clip of the gradient's norm decides.
 COMPARISONS["17_parts"] = PARTS
 COMPARISONS["17_wider"] = WIDER
 COMPARISONS["17_fresh"] = FRESH
+COMPARISONS["17_norm"] = NORM

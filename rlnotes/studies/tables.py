@@ -162,6 +162,12 @@ def load_table(name: str) -> Table:
     return read_table(name, there[name], there[name].with_suffix(".json"))
 
 
+def load_rows(name: str) -> list[dict[str, Any]]:
+    """Where each run of a small stored table ended, one dict a run. The file says which command makes it again."""
+    note = _PACKAGE / "chapters" / f"c{name[:2]}" / f"{name}.json"
+    return json.loads(note.read_text(encoding="utf-8"))["rows"]
+
+
 def stored() -> dict[str, Path]:
     """The tables that come with the package, by name: they lie beside the chapters that show them."""
     return {path.stem: path for path in sorted(_PACKAGE.rglob("[0-9][0-9]_*.csv"), key=lambda path: path.stem)}

@@ -68,7 +68,7 @@ def computes(entry: Entry) -> bool:
 
 CELLS = json.loads((COURSE / "errata.ipynb").read_text(encoding="utf-8"))["cells"]
 ENTRIES = entries(CELLS)
-with (COURSE / "trace.csv").open(encoding="utf-8", newline="") as file:
+with (COURSE / "book" / "trace.csv").open(encoding="utf-8", newline="") as file:
     TRACE = list(csv.DictReader(file))
 each = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.title)
 

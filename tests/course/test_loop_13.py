@@ -1,4 +1,4 @@
-"""The loops of chapter 13 reach their threshold on three of three seeds, and show what the chapter says of them."""
+"""The loops of chapter 13 reach their threshold on five of five seeds, and show what the chapter says of them."""
 
 from typing import get_args
 
@@ -10,7 +10,7 @@ from rlnotes.exact.constrained_update import Mechanism, StaleData, clip_band, cl
 from rlnotes.exact.mdp import softmax
 from rlnotes.studies import load_table, paired_interval
 
-SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
+SEEDS = pytest.mark.parametrize("seed", range(5))
 
 
 def one_state(mu: np.ndarray, current: np.ndarray, advantages: np.ndarray) -> StaleData:
@@ -29,7 +29,7 @@ def test_chapter_13_method_1_learns_reverse_from_data_sixteen_updates_old(seed: 
     rows = list(trainer.run(30))
     assert trainer.evaluate(1024) >= 0.8
     assert rows[-1]["lag"] == 16
-    assert np.mean([row["staleness"] - row["update_shift"] for row in rows[5:]]) > 0
+    assert all(row["staleness"] > row["update_shift"] for row in rows[3:])
     assert np.mean([row["no_gradient"] for row in rows]) < 0.01
 
 
@@ -116,7 +116,7 @@ def test_chapter_13_staleness_moves_the_optimum_of_ppo_and_not_of_the_others():
     assert max(largest["method 1"], largest["method 2"]) <= 0.2 + 1e-6
 
 
-def test_chapter_13_a_filter_praises_what_all_samples_condemn_and_a_clip_does_not():
+def test_chapter_13_a_filter_praises_what_all_samples_condemn_and_methods_1_and_2_do_not():
     mu, current, new = np.array([[0.49, 0.49, 0.02], [0.46, 0.46, 0.08], [0.48, 0.40, 0.12]])
     advantages = np.array([0.2, -0.1, -3.0])
     advantages -= mu @ advantages
@@ -131,6 +131,25 @@ def test_chapter_13_a_filter_praises_what_all_samples_condemn_and_a_clip_does_no
         assert data.clipped(mechanism, 0.2, new[None]) < data.clipped(mechanism, 0.2, current[None])
 
 
+def test_chapter_13_ppo_on_stale_data_praises_a_loss_and_methods_1_and_2_never_do():
+    mu, current, new = np.array([[0.2, 0.4, 0.4], [0.6, 0.2, 0.2], [0.3, 0.5, 0.2]])
+    rng = np.random.default_rng(1)
+    cases = [(mu, current, new, np.array([2.0, 0.5, -1.5]))]
+    cases += [(*rng.dirichlet(np.ones(3), 3), rng.normal(size=3)) for _ in range(1000)]
+    praised = dict.fromkeys(get_args(Mechanism), 0)
+    for i, (mu, current, new, advantages) in enumerate(cases):
+        data = one_state(mu, current, advantages - mu @ advantages)
+        rise = data.surrogate(new[None]) - data.surrogate(current[None])
+        found = {m: data.clipped(m, 0.2, new[None]) - data.clipped(m, 0.2, current[None]) for m in praised}
+        for mechanism in ("method 1", "method 2"):
+            assert found[mechanism] <= rise + 1e-12
+        for mechanism in praised:
+            praised[mechanism] += found[mechanism] > 1e-9 and rise < -1e-9
+        if i == 0:
+            assert rise == pytest.approx(-0.45) and found["ppo"] == pytest.approx(0.14)
+    assert praised["ppo"] > 30 and praised["method 1"] == praised["method 2"] == 0
+
+
 def test_chapter_13_a_window_bounds_staleness_by_the_sum_of_the_updates():
     rng, policies = np.random.default_rng(0), [np.full(50, 0.02)]
     for _ in range(16):
@@ -139,18 +158,19 @@ def test_chapter_13_a_window_bounds_staleness_by_the_sum_of_the_updates():
     assert 0 < np.abs(policies[-1] - policies[0]).sum() / 2 <= sum(moves) <= 16 * max(moves)
 
 
-def test_chapter_13_a_few_bits_reroute_few_tokens_and_those_are_far_off():
+@SEEDS
+def test_chapter_13_a_few_bits_reroute_few_tokens_and_those_are_far_off(seed: int):
     from rlnotes.lm.behavior import Behavior
     from rlnotes.lm.config import TrainConfig
     from rlnotes.lm.mismatch import layer_mismatch
     from rlnotes.lm.trainer import Trainer
 
-    trainer = Trainer(TrainConfig(task="sort", size=5, preset="moe-top1", warm_start="train"))
+    trainer = Trainer(TrainConfig(task="sort", size=5, preset="moe-top1", warm_start="train", seed=seed))
     for _ in trainer.run(steps=0):
         pass
     found = layer_mismatch(trainer.model, trainer.sample(prompts=64, group_size=8), Behavior("int4"))
     assert 0 < found.rerouted.float().mean().item() < 0.1
-    assert found.gaps[found.rerouted].mean() > 5 * found.gaps[~found.rerouted].mean()
+    assert found.gaps[found.rerouted].mean() > 20 * found.gaps[~found.rerouted].mean()
     order = layer_mismatch(trainer.model, trainer.sample(prompts=64, group_size=8), Behavior(blocks=4))
     assert 0 < order.largest_gap < 1e-4
 
@@ -196,3 +216,5 @@ def test_chapter_13_what_the_stored_comparison_shows():
             beside = {(clip, lag): ahead(clip, lag) for clip in clips[1:3] for lag in lags[1:]}
             told_apart = [key for key, found in beside.items() if found.low > 0 or found.high < 0]
             assert told_apart == [("method_2", 16)] and beside["method_2", 16].high < -0.1
+        for lag in (16, 64):  # S_k beside U_k, which is of a round of four steps
+            assert median["staleness", "stale_ppo", lag] < lag / 4 * median["update_shift", "stale_ppo", lag]

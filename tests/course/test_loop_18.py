@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlnotes.notebook.explorers import EXPLORERS
+from rlnotes.chapters.explorers import EXPLORERS
 from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
@@ -185,6 +185,10 @@ def test_chapter_18_what_the_page_says_of_the_stored_tables():
     for rate in ("3e-4", "1e-3"):
         for other in ("relax_both", "unmasked"):
             assert abs(paired_interval(area(f"dppo_tv {rate}"), area(f"{other} {rate}")).value) < 0.012
+    relaxed = paired_interval(area("dppo_tv 1e-3"), area("relax_both 1e-3"))
+    assert relaxed.high < 0 and relaxed.value == pytest.approx(-0.01, abs=0.001)
+    masked = [paired_interval(area(f"dppo_tv {rate}"), area(f"unmasked {rate}")) for rate in ("3e-4", "1e-3")]
+    assert masked[0].high < 0 < masked[1].high and masked[0].value == pytest.approx(-0.008, abs=0.001)
     sort = load_table("15_sort")
     for rate, behind in (("1e-4", -0.05), ("3e-4", -0.25)):
         undecided = paired_interval(area(f"dppo_tv {rate}", sort), area(f"relax_both {rate}", sort))

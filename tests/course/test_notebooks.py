@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOKS = [*sorted((ROOT / "course").glob("*.ipynb")), ROOT / "course" / "authors" / "template.ipynb"]
+NOTEBOOKS = [*sorted((ROOT / "course").glob("*.ipynb")), ROOT / "course" / "book" / "template.ipynb"]
 CHAPTERS = [path for path in NOTEBOOKS if path.stem != "errata"]  # which are a page to look things up in
 TAGS = {"nbval-check-output"}  # a tag that skips a cell would let it rot unseen
 GONE = r"\bimport gym\b|\bbool8\b|\bfloat_\b|\bin1d\b|\btrapz\b"  # names that newer gymnasium and numpy do not have

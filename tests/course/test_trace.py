@@ -24,7 +24,7 @@ PLANNED = re.compile(r"planned:(\d\d)")
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    with (COURSE / name).open(encoding="utf-8", newline="") as file:
+    with (COURSE / "book" / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -60,7 +60,7 @@ def functions_of(path: Path) -> set[str]:
 @pytest.mark.parametrize("name", ["trace.csv", "inventory.csv", "symbols.csv"])
 def test_every_line_has_as_many_fields_as_the_first(name: str):
     """A comma without quotes makes one more, which a reader by names does not see."""
-    with (COURSE / name).open(encoding="utf-8", newline="") as file:
+    with (COURSE / "book" / name).open(encoding="utf-8", newline="") as file:
         assert len({len(line) for line in csv.reader(file)}) == 1
 
 

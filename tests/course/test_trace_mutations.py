@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 
 def trace() -> dict[tuple[str, str], dict[str, str]]:
-    with (ROOT / "course" / "trace.csv").open(encoding="utf-8", newline="") as file:
+    with (ROOT / "course" / "book" / "trace.csv").open(encoding="utf-8", newline="") as file:
         return {(row["source"], row["label"]): row for row in csv.DictReader(file)}
 
 

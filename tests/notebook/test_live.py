@@ -17,7 +17,9 @@ def test_live_plot_passes_metrics_through_and_draws_one_figure(capsys):
     plot = LivePlot(NAMES, "a run", goal=0.9)
     rows = list(plot.follow(metrics(50)))
     assert [row["step"] for row in rows] == list(range(1, 51))
-    assert plot.alt() == "a run, 50 steps: mean reward from 0.01 to 0.5; entropy (nats) from 0.99 to 0.5; " + (
+    assert plot.alt() == (
+        "a run, step 1 to 50: mean reward from 0.01 to 0.5, minimum 0.01 at 1, maximum 0.5 at 50; "
+        "entropy (nats) from 0.99 to 0.5, minimum 0.5 at 50, maximum 0.99 at 1; "
         "a line marks the goal 0.9 in the first panel"
     )
     assert plt.get_fignums() == []  # figures do not pile up in the global list
@@ -68,7 +70,18 @@ def test_a_plot_without_rows_says_so(capsys):
 def test_small_and_large_numbers_are_said_with_three_digits_or_more(capsys, first: float, last: float, said: str):
     plot = LivePlot({"x": "x"}, "a run")
     list(plot.follow(iter([dict(step=1, x=first), dict(step=2, x=last)])))
-    assert plot.alt() == f"a run, 2 steps: {said}"
+    assert plot.alt().startswith(f"a run, step 1 to 2: {said}, minimum ")
+
+
+def test_a_fall_between_the_ends_is_said_and_so_is_a_metric_that_comes_late(capsys):
+    plot = LivePlot({"x": "return", "late": "accuracy"}, "a run", xlabel="update")
+    rows = [dict(step=1, x=21.0), dict(step=2, x=485.0, late=0.5), dict(step=3, x=98.0, late=0.25)]
+    rows.append(dict(step=4, x=99.0))
+    list(plot.follow(iter(rows)))
+    assert plot.alt() == (
+        "a run, update 1 to 4: return from 21 to 99, minimum 21 at 1, maximum 485 at 2; "
+        "accuracy from 0.5 to 0.25, minimum 0.25 at 3, maximum 0.5 at 2"
+    )
 
 
 def test_curves_differ_in_more_than_colour():

@@ -1,0 +1,1 @@
+"""What chapter 00 alone needs."""

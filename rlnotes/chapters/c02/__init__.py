@@ -1,0 +1,1 @@
+"""What chapter 02 alone needs."""

@@ -1,0 +1,1 @@
+"""What chapter 04 alone needs."""

@@ -1,0 +1,1 @@
+"""What chapter 05 alone needs."""

@@ -1,0 +1,1 @@
+"""What chapter 06 alone needs."""

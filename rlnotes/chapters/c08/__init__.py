@@ -1,0 +1,1 @@
+"""What chapter 08 alone needs."""

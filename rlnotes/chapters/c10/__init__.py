@@ -1,0 +1,1 @@
+"""What chapter 10 alone needs."""

@@ -1,0 +1,1 @@
+"""What chapter 11 alone needs."""

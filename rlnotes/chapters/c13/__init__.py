@@ -1,0 +1,1 @@
+"""What chapter 13 alone needs."""

@@ -1,0 +1,1 @@
+"""What chapter 14 alone needs."""

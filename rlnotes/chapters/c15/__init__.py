@@ -1,0 +1,1 @@
+"""What chapter 15 alone needs."""

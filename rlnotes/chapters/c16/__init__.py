@@ -1,0 +1,1 @@
+"""What chapter 16 alone needs."""

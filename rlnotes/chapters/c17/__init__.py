@@ -1,0 +1,1 @@
+"""What chapter 17 alone needs."""

@@ -1,0 +1,12 @@
+"""The explorers of all chapters, by name. Each chapter's folder has a module of them, and their scripts beside it."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from rlnotes import chapters
+from rlnotes.notebook.explorer import ExplorerModel
+
+EXPLORERS: dict[str, ExplorerModel] = {}
+for _module in iter_modules(chapters.__path__):
+    if _module.ispkg:
+        EXPLORERS |= import_module(f"{chapters.__name__}.{_module.name}.explorers").EXPLORERS
