@@ -13,8 +13,8 @@ from rlnotes.doctor import doctor
 from rlnotes.lm.config import TrainConfig
 
 if TYPE_CHECKING:
-    from rlnotes.lm.compare import Comparison
     from rlnotes.lm.trainer import Trainer
+    from rlnotes.studies.study import Study
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Compare:
     """Make a table behind a chapter again: several methods, paired seeds, equal sampled tokens."""
 
     name: tyro.conf.Positional[str]
-    """a name of rlnotes.lm.comparisons.COMPARISONS"""
+    """a name of rlnotes.studies.comparisons.COMPARISONS"""
     out: Path
     """the table, a .csv file; runs that it holds already are not made again"""
     seeds: int = 5
@@ -101,8 +101,8 @@ class Compare:
 
     def __call__(self) -> int:
         """Make the missing runs."""
-        from rlnotes.lm.compare import follow as follow_runs
-        from rlnotes.lm.comparisons import COMPARISONS
+        from rlnotes.studies.comparisons import COMPARISONS
+        from rlnotes.studies.runner import follow as follow_runs
 
         if self.name not in COMPARISONS:
             raise ValueError(f"unknown comparison {self.name!r}; choose one of {', '.join(COMPARISONS)}")
@@ -119,10 +119,10 @@ class Stability:
 
     out: Path
     """folder of the table, its note, and the pictures"""
-    objectives: tuple[str, ...] = ("pg-is", "clip-higher", "minirl", "dppo-kl", "dppo-tv")
-    """names of rlnotes.lm.stability.OBJECTIVES, or recipes; at most 7; the others are compared with the first"""
+    objectives: tuple[str, ...] = ("pg_is", "clip_higher", "minirl", "dppo_kl", "dppo_tv")
+    """names of rlnotes.studies.methods.METHODS; at most 7; the others are compared with the first"""
     mismatches: tuple[str, ...] = ("stale",)
-    """names of rlnotes.lm.stability.MISMATCHES"""
+    """names of rlnotes.studies.methods.MISMATCHES"""
     rates: tuple[float, ...] = (5e-5, 1e-4, 3e-4)
     """learning rates; that of each objective is chosen on two seeds of which nothing else is reported"""
     seeds: int = 5
@@ -144,9 +144,9 @@ class Stability:
 
     def __call__(self) -> int:
         """Make the missing runs, draw, and print the verdicts."""
-        from rlnotes.lm.compare import follow as follow_runs
-        from rlnotes.lm.stability import PROTOCOL, laboratory
         from rlnotes.notebook.laboratory import check_told_apart, report
+        from rlnotes.studies.runner import follow as follow_runs
+        from rlnotes.studies.stability import PROTOCOL, laboratory
 
         check_told_apart("objectives", self.objectives)
         settings = dict(task=self.task, size=self.size, epochs=self.epochs, minibatches=self.minibatches)
@@ -169,7 +169,7 @@ class Arena:
     recipes: tuple[str, ...] = ()
     """names of rlnotes.objectives.RECIPES; the others are compared with the first; all of them, with grpo, if none"""
     tasks: tuple[str, ...] = ()
-    """names of rlnotes.lm.arena.ARENA_TASKS; all of them if none"""
+    """names of rlnotes.studies.arena.ARENA_TASKS; all of them if none"""
     rates: tuple[float, ...] = (5e-5, 1.5e-4, 5e-4)
     """learning rates"""
     seeds: int = 10
@@ -183,8 +183,8 @@ class Arena:
 
     def __call__(self) -> int:
         """Make the missing runs, draw, and print the ranking and what may be concluded."""
-        from rlnotes.lm.arena import ARENA_TASKS, EVERY, arena, try_out
-        from rlnotes.notebook.arena import hold, report
+        from rlnotes.notebook.arena import report
+        from rlnotes.studies.arena import ARENA_TASKS, EVERY, arena, hold, try_out
 
         if self.seeds < 2:
             raise ValueError(f"seeds is {self.seeds}; an interval needs at least 2 runs")
@@ -221,11 +221,11 @@ class Doctor:
         return doctor()
 
 
-Making = Callable[["Comparison", Path, int, int], None]  # of a study, its table, seeds, workers: the missing runs
+Making = Callable[["Study", Path, int, int], None]  # of a study, its table, seeds, workers: the missing runs
 
 
 def make_and_tell(
-    make: Making, study: "Comparison", out: Path, seeds: int, workers: int, report: Callable[[Path], Iterable[str]]
+    make: Making, study: "Study", out: Path, seeds: int, workers: int, report: Callable[[Path], Iterable[str]]
 ) -> int:
     """:func:`make_table` in the folder ``out``; then draw and print what ``report`` says of it."""
     if status := make_table(make, study, out / "table.csv", seeds, workers):
@@ -235,10 +235,10 @@ def make_and_tell(
     return 0
 
 
-def make_table(make: Making, comparison: "Comparison", table: Path, seeds: int, workers: int) -> int:
+def make_table(make: Making, study: "Study", table: Path, seeds: int, workers: int) -> int:
     """Make the missing runs with a progress bar; say what there is, also after an interrupt."""
     try:
-        make(comparison, table, seeds, workers)
+        make(study, table, seeds, workers)
     except KeyboardInterrupt:
         print(f"stopped; the runs that had ended are in {table}: the same command goes on", file=sys.stderr)
         return 130

@@ -15,7 +15,7 @@ from rlnotes.estimators import importance
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.rollout import SamplingTransform
 from rlnotes.lm.trainer import Trainer
-from rlnotes.notebook.evidence import load_rows
+from rlnotes.studies import load_rows
 
 NOTEBOOK = Path(__file__).parents[2] / "course" / "01_importance_sampling.ipynb"
 each_seed = pytest.mark.parametrize("seed", [0, 1, 2])

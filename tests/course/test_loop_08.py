@@ -13,8 +13,8 @@ from rlnotes.exact.groups import gradient_scale, wasted_share
 from rlnotes.exact.token_gradients import flat, reward_gradient, softmax_policy
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.trainer import Trainer
-from rlnotes.notebook.evidence import load_evidence, paired_interval
 from rlnotes.objectives import DAPO, DR_GRPO, GRPO, Choices
+from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
@@ -76,7 +76,7 @@ def test_chapter_08_two_kept_groups_point_where_all_groups_point():
 
 
 def test_chapter_08_what_the_stored_runs_are_said_to_show():
-    ramble, clip = load_evidence("08_ramble"), load_evidence("08_clip")
+    ramble, clip = load_table("08_ramble"), load_table("08_clip")
     wrong = {name: ramble.last(name, "length_wrong", 5) for name in ramble.rows}
     assert wrong["grpo"].min() > 15
     for name in ("grpo, constant", "grpo, token mean", "dr_grpo", "dapo"):

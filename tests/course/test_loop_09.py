@@ -12,10 +12,10 @@ from rlnotes.exact.token_families import parity
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
-from rlnotes.notebook.evidence import load_evidence, paired_interval
 from rlnotes.objectives import GRPO, GSPO, Batch, Choices, policy_loss
 from rlnotes.objectives.gates import Clip, Correction, no_gate
 from rlnotes.objectives.ratios import sequence
+from rlnotes.studies import load_table, paired_interval
 
 NARROW = replace(GSPO, gate=Clip(0.03, 0.03))
 
@@ -162,7 +162,7 @@ def test_chapter_09_without_a_correction_the_ratio_to_pi_k_knows_nothing_of_the_
 
 
 def test_chapter_09_gspo_is_ahead_in_the_median_and_of_noise_five_seeds_say_nothing():
-    clean, noisy = load_evidence("09_gspo"), load_evidence("09_noise")
+    clean, noisy = load_table("09_gspo"), load_table("09_noise")
 
     def gain(table, ours: str, theirs: str) -> np.ndarray:
         return table.last(ours, "accuracy") - table.last(theirs, "accuracy")

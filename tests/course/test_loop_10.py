@@ -12,9 +12,9 @@ from rlnotes.exact import token_gradients, tokens
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
-from rlnotes.notebook.evidence import load_evidence, paired_interval
 from rlnotes.objectives import GRPO, SAPO, Batch, Choices, policy_loss
 from rlnotes.objectives.gates import Cap, Clip, Gate, Soft, no_gate
+from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 CLIP, SHARP = Clip(0.2, 0.2), Soft(10.0, 10.5)
@@ -129,7 +129,7 @@ def test_chapter_10_the_clip_is_more_biased_than_no_gate_on_other_models(seed: i
 
 
 def test_chapter_10_what_the_stored_comparison_shows():
-    evidence = load_evidence("10_sapo")
+    evidence = load_table("10_sapo")
     last = {name: evidence.last(name, "accuracy") for name in evidence.rows}
 
     def difference(a: str, b: str, rate: str):

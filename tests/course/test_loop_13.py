@@ -8,7 +8,7 @@ import pytest
 from rlnotes.estimators.divergences import log_probs, tv, tv_estimate
 from rlnotes.exact.constrained_update import Mechanism, StaleData, clip_band, clipped_update, constrained_update
 from rlnotes.exact.mdp import softmax
-from rlnotes.notebook.evidence import load_evidence, paired_interval
+from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", range(5))
 
@@ -176,19 +176,19 @@ def test_chapter_13_a_few_bits_reroute_few_tokens_and_those_are_far_off(seed: in
 
 
 def test_chapter_13_what_the_stored_comparison_shows():
-    clips, lags = ("ppo", "method 1", "method 2", "unclipped"), (0, 4, 16, 64)
+    clips, lags = ("stale_ppo", "method_1", "method_2", "unclipped"), (0, 4, 16, 64)
     for name, rate in (("13_stale", "small"), ("13_stale_fast", "large")):
-        table = load_evidence(name)
+        table = load_table(name)
 
         def late(clip: str, lag: int, metric: str, table=table) -> np.ndarray:
             return table.last(f"{clip}, lag {lag}", metric, 4)
 
         def ahead(clip: str, lag: int, metric: str = "accuracy", late=late):
-            return paired_interval(late(clip, lag, metric), late("ppo", lag, metric))
+            return paired_interval(late(clip, lag, metric), late("stale_ppo", lag, metric))
 
         # one objective at rho_k = 1: the same runs, and what chance does to Method 2
-        assert (late("method 1", 0, "accuracy") == late("ppo", 0, "accuracy")).all()
-        chance = max(-ahead("method 2", 0).low, ahead("method 2", 0).high)
+        assert (late("method_1", 0, "accuracy") == late("stale_ppo", 0, "accuracy")).all()
+        chance = max(-ahead("method_2", 0).low, ahead("method_2", 0).high)
         assert 0 < chance < (0.015 if rate == "small" else 0.065)
         median = {
             (metric, clip, lag): np.median(late(clip, lag, metric))
@@ -202,19 +202,19 @@ def test_chapter_13_what_the_stored_comparison_shows():
             assert all(ahead(clip, lag, "no_gradient").high < 0 for clip in clips[1:])
         held = {(c, lag) for c in clips[1:3] for lag in lags if ahead(c, lag, "update_shift").high < 0}
         if rate == "small":
-            assert median["update_shift", "ppo", 16] > 1.5 * median["update_shift", "method 2", 16]
-            assert ahead("method 2", 16).low > 0 >= ahead("method 2", 64).low
+            assert median["update_shift", "stale_ppo", 16] > 1.5 * median["update_shift", "method_2", 16]
+            assert ahead("method_2", 16).low > 0 >= ahead("method_2", 64).low
             assert min(median["accuracy", clip, lag] for clip in clips for lag in lags) > 0.65
-            assert held == {("method 1", 16), ("method 2", 16), ("method 2", 64)}
-            assert ahead("method 1", 4).high < 0 and ahead("unclipped", 0).high < 0
+            assert held == {("method_1", 16), ("method_2", 16), ("method_2", 64)}
+            assert ahead("method_1", 4).high < 0 and ahead("unclipped", 0).high < 0
         else:
-            assert held == {("method 1", 64)}
-            assert median["update_shift", "method 2", 64] > 1.9 * median["update_shift", "method 2", 0]
-            assert median["update_shift", "method 1", 64] < 0.7 * median["update_shift", "ppo", 64]
-            assert median["staleness", "ppo", 64] == min(median["staleness", clip, 64] for clip in clips)
+            assert held == {("method_1", 64)}
+            assert median["update_shift", "method_2", 64] > 1.9 * median["update_shift", "method_2", 0]
+            assert median["update_shift", "method_1", 64] < 0.7 * median["update_shift", "stale_ppo", 64]
+            assert median["staleness", "stale_ppo", 64] == min(median["staleness", clip, 64] for clip in clips)
             assert max(median["accuracy", "unclipped", lag] for lag in lags[1:]) < 0.2
             beside = {(clip, lag): ahead(clip, lag) for clip in clips[1:3] for lag in lags[1:]}
             told_apart = [key for key, found in beside.items() if found.low > 0 or found.high < 0]
-            assert told_apart == [("method 2", 16)] and beside["method 2", 16].high < -0.1
+            assert told_apart == [("method_2", 16)] and beside["method_2", 16].high < -0.1
         for lag in (16, 64):  # S_k beside U_k, which is of a round of four steps
-            assert median["staleness", "ppo", lag] < lag / 4 * median["update_shift", "ppo", lag]
+            assert median["staleness", "stale_ppo", lag] < lag / 4 * median["update_shift", "stale_ppo", lag]

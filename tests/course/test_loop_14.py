@@ -20,7 +20,7 @@ from rlnotes.exact.tokens import (
     single_prompt,
     single_prompt_policy,
 )
-from rlnotes.notebook.evidence import load_evidence, paired_interval
+from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
@@ -221,7 +221,7 @@ def test_chapter_14_a_sum_grows_with_length_and_maximum_and_mean_do_not(length: 
 
 
 def test_chapter_14_what_the_stored_runs_say():
-    table = load_evidence("14_trm")
+    table = load_table("14_trm")
 
     def gap(one: str, other: str):
         return paired_interval(table.last(one, "accuracy", 4), table.last(other, "accuracy", 4))
@@ -230,14 +230,14 @@ def test_chapter_14_what_the_stored_runs_say():
     assert gap("trm, float32 1e-4", "grpo, float32 1e-4").high < 0
     for copy in ("float8", "float32"):  # equal but for the mask
         assert gap(f"clip, {copy} 1e-4", f"unmasked, {copy} 1e-4").low > 0
-        for other in ("clip", "one-sided", "unmasked"):
+        for other in ("clip", "trm_one_sided", "unmasked"):
             found = gap(f"trm, {copy} 1e-4", f"{other}, {copy} 1e-4")
             assert found.low < 0 < found.high
         assert gap(f"clip, {copy} 3e-4", f"trm, {copy} 3e-4").low > 0
         for rate in ("1e-4", "3e-4"):
-            found = gap(f"one-sided, {copy} {rate}", f"clip, {copy} {rate}")
+            found = gap(f"trm_one_sided, {copy} {rate}", f"clip, {copy} {rate}")
             assert found.low < 0 < found.high
-    for name in ("grpo", "unmasked", "clip", "trm", "one-sided"):
+    for name in ("grpo", "unmasked", "clip", "trm", "trm_one_sided"):
         assert gap(f"{name}, float8 1e-4", f"{name}, float32 1e-4").high >= 0
     for copy in ("float8", "float32"):
         assert np.median(table.last(f"trm, {copy} 3e-4", "accuracy", 4)) < 0.05

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rlnotes.notebook.evidence import joined, load_evidence
 from rlnotes.notebook.exercise import find
-from rlnotes.notebook.rankings import AGGREGATES, p_values, place_table, told_apart, verdicts_by_seeds, wrong_orders
-from rlnotes.notebook.scores import Scores, probability_of_improvement, score, scores, standings
+from rlnotes.studies import joined, load_table
+from rlnotes.studies.rankings import AGGREGATES, p_values, place_table, told_apart, verdicts_by_seeds, wrong_orders
+from rlnotes.studies.scores import Scores, probability_of_improvement, score, scores, standings
 
-TABLE = load_evidence("17_arena")
+TABLE = load_table("17_arena")
 FOUND = scores(TABLE)
 RECIPES = [*FOUND.values]
 SORTS = ("sort", "sort-int4", "sort-stale")
@@ -23,15 +23,15 @@ def of(found: Scores, recipe: str, task: str) -> np.ndarray:
 
 
 def parts(task: str) -> Scores:
-    return scores(joined(TABLE, load_evidence("17_parts")), [task])
+    return scores(joined(TABLE, load_table("17_parts")), [task])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_chapter_17_an_advantage_that_is_never_negative_finds_the_needles(seed: int):
-    from rlnotes.lm.arena import arena
-    from rlnotes.lm.arena_parts import up
-    from rlnotes.lm.compare import run
     from rlnotes.objectives import RLOO
+    from rlnotes.studies.arena import arena
+    from rlnotes.studies.arena_parts import up
+    from rlnotes.studies.run import run
 
     study = arena({"mine": replace(RLOO, advantage=up)}, ("needle",), (1.5e-4,))
     (method,) = study.methods
@@ -41,10 +41,10 @@ def test_chapter_17_an_advantage_that_is_never_negative_finds_the_needles(seed: 
 
 
 def test_chapter_17_without_the_push_down_rloo_learns_to_sort_live():
-    from rlnotes.lm.arena import ARENA_TASKS, BASE
-    from rlnotes.lm.arena_parts import up
     from rlnotes.lm.trainer import Trainer
     from rlnotes.objectives import RLOO
+    from rlnotes.studies.arena import ARENA_TASKS, BASE
+    from rlnotes.studies.arena_parts import up
 
     config = replace(BASE, **ARENA_TASKS["sort"].changes, seed=11)
     ends = []
@@ -54,7 +54,7 @@ def test_chapter_17_without_the_push_down_rloo_learns_to_sort_live():
             pass
         ends.append(trainer.evaluate(512))
     assert ends[0] < 0.7 < 0.75 < ends[1]
-    both = joined(TABLE, load_evidence("17_parts"))
+    both = joined(TABLE, load_table("17_parts"))
     stored = [both.last(method, "accuracy", 1) for method in ("rloo, sort 5e-5", "rloo_up, sort 1.5e-4")]
     assert stored[0].max() < 0.62 < 0.76 < stored[1].min()
 
@@ -88,10 +88,10 @@ def test_chapter_17_on_needle_thirteen_recipes_are_at_the_ceiling():
 
 
 def test_chapter_17_the_clip_of_the_gradient_alone_makes_one_objective_the_other(monkeypatch: pytest.MonkeyPatch):
-    from rlnotes.lm.arena import arena
-    from rlnotes.lm.compare import run
     from rlnotes.lm.trainer import Trainer
     from rlnotes.objectives import DR_GRPO, STALE_PPO
+    from rlnotes.studies.arena import arena
+    from rlnotes.studies.run import run
 
     assert replace(STALE_PPO, aggregation=DR_GRPO.aggregation) == DR_GRPO
     norms: list[float] = []
@@ -117,7 +117,7 @@ def test_chapter_17_the_clip_of_the_gradient_alone_makes_one_objective_the_other
 
 def test_chapter_17_with_a_clip_that_does_not_count_tokens_dppo_sorts_better():
     """Five runs against ten, tuned anew: the rate stays, DPPO-TV's lag behind GRPO goes."""
-    norm = joined(TABLE, load_evidence("17_norm"))
+    norm = joined(TABLE, load_table("17_norm"))
     needle, sort = (scores(norm, [task]) for task in ("needle", "sort"))
     made, divided, summed = (needle.values[name][0, :5] for name in ("stale_ppo clip 5", "dr_grpo", "stale_ppo"))
     assert np.abs(made - divided).max() < 0.0015 < 0.03 < (made - summed).min()
@@ -190,9 +190,9 @@ def test_chapter_17_what_makes_the_plain_gradient_good_on_sort_and_slow_on_needl
 
 
 def test_chapter_17_a_needle_may_be_found_in_part_and_only_what_is_above_the_others_mean_counts():
-    from rlnotes.lm.arena import ARENA_TASKS, BASE
-    from rlnotes.lm.arena_parts import above, undecided
     from rlnotes.lm.trainer import Trainer
+    from rlnotes.studies.arena import ARENA_TASKS, BASE
+    from rlnotes.studies.arena_parts import above, undecided
 
     trainer = Trainer(replace(BASE, **ARENA_TASKS["needle"].changes))
     rewards = trainer.task.reward(trainer.sample(16, 16))
@@ -218,11 +218,11 @@ def test_chapter_17_dapo_is_worse_by_the_share_of_its_own_ceiling_too():
 
 
 def test_chapter_17_the_part_holds_on_tasks_that_it_was_not_made_for():
-    fresh = joined(TABLE, load_evidence("17_fresh"))
+    fresh = joined(TABLE, load_table("17_fresh"))
     for task, behind in dict(reverse={"vanilla_pg"}, ramble={"vanilla_pg", "grpo"}).items():
         means = {name: own.mean() for name, own in scores(fresh, [task]).values.items()}
         assert {name for name, mean in means.items() if mean > means["rloo_up"]} == behind
-    both = joined(fresh, load_evidence("17_parts"))
+    both = joined(fresh, load_table("17_parts"))
     found = [scores(both, [task]).values for task in ("reverse", "sort", "ramble", "needle")]
     ours, theirs = ([own[name][0] for own in found] for name in ("rloo_up", "vanilla_pg"))
     assert np.mean([x.mean() - y.mean() for x, y in zip(ours, theirs, strict=True)]) > 0.01
@@ -230,7 +230,7 @@ def test_chapter_17_the_part_holds_on_tasks_that_it_was_not_made_for():
 
 
 def test_chapter_17_a_wider_grid_changes_some_and_not_first_and_last():
-    wide = joined(TABLE, load_evidence("17_wider"))
+    wide = joined(TABLE, load_table("17_wider"))
     new = {
         (name, task)
         for task, names in dict(

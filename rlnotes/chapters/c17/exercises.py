@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from rlnotes.notebook.exercise import Exercise
-from rlnotes.notebook.power import detection
+from rlnotes.studies.power import detection
 
 LEVEL = 0.05
 

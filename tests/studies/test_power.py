@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rlnotes.notebook.power import any_false, detection, seeds_needed, standard_error, wrong_order
+from rlnotes.studies.power import any_false, detection, seeds_needed, standard_error, wrong_order
 
 CASES = pytest.mark.parametrize(("seeds", "gap", "spread"), [(2, 0.05, 0.05), (5, 0.05, 0.08), (10, 0.03, 0.04)])
 

@@ -10,16 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlnotes.lm import batched_runs
-from rlnotes.lm.arena import arena
-from rlnotes.lm.batched_runs import MOST_RUNS, batches, run_batch
-from rlnotes.lm.compare import Comparison, Method, Row, compare, run
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.shard import Shard
 from rlnotes.objectives import GRPO, RECIPES, Choices
+from rlnotes.studies import runner
+from rlnotes.studies.arena import arena
+from rlnotes.studies.batches import MOST_RUNS, batches, run_batch
+from rlnotes.studies.run import Row, run
+from rlnotes.studies.runner import compare
+from rlnotes.studies.study import Method, Study
 from tests.lm.breaking import breaking
 
-STUDY = Comparison(
+STUDY = Study(
     question="is one faster?",
     base=TrainConfig(task="sort", size=8, prompts=2, group_size=4),
     methods={
@@ -61,7 +63,7 @@ def test_rows_of_a_batch_are_those_of_the_runs_alone():
     assert len(ends) > 1  # the batch went on for those that had not ended
 
 
-def with_breaking(after: int) -> Comparison:
+def with_breaking(after: int) -> Study:
     return replace(STUDY, methods={**STUDY.methods, "breaking": Method(breaking(after))})
 
 
@@ -93,7 +95,7 @@ def test_an_objective_that_reads_values_is_made_one_by_one():
     assert [row.get("reward") for row in found[1]] == [row.get("reward") for row in run(study, "asking", 0)]
 
 
-def on_a_gpu(study: Comparison) -> Comparison:
+def on_a_gpu(study: Study) -> Study:
     return replace(study, base=replace(study.base, device="cuda"))
 
 
@@ -131,7 +133,7 @@ def test_runs_that_cannot_be_in_a_batch_are_made_one_by_one_and_a_warning_names_
     assert [len(batch) for batch in found] == [3, 1, 1, 1]
 
 
-def all_together(comparison: Comparison, due: list[tuple[str, int]]) -> list[list[tuple[str, int]]]:
+def all_together(comparison: Study, due: list[tuple[str, int]]) -> list[list[tuple[str, int]]]:
     return [due] if due else []
 
 
@@ -140,7 +142,7 @@ def test_a_table_takes_each_batch_when_it_has_ended_and_is_gone_on_with(
 ):
     table = tmp_path / "a.csv"
     assert list(compare(STUDY, tmp_path / "b.csv", seeds=1))
-    monkeypatch.setattr(batched_runs, "batches", all_together)
+    monkeypatch.setattr(runner, "batches", all_together)
     assert sorted(compare(STUDY, table, seeds=1)) == sorted((method, 0) for method in STUDY.methods)
     assert list(compare(STUDY, table, seeds=1)) == []
     assert sorted(compare(STUDY, table, seeds=2)) == sorted((method, 1) for method in STUDY.methods)

@@ -18,20 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from rlnotes.notebook.evidence import Evidence, Runs
+from rlnotes.studies.tables import Runs, Table
+from rlnotes.studies.verdicts import Chance, Level, Verdict
 
 RESAMPLES = 2000
-
-
-class Estimate(NamedTuple):
-    """A number, and where 95 % of its bootstrap resamples lie."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self):
-        return f"{self.value:6.3f} [{self.low:6.3f}, {self.high:6.3f}]"
 
 
 class Profile(NamedTuple):
@@ -77,7 +67,7 @@ def score(run: Mapping[str, np.ndarray], budget: int) -> float:
     return float((np.trapezoid(curve, at) / budget - start) / (1 - start))
 
 
-def scores(evidence: Evidence, tasks: Sequence[str] | None = None) -> Scores:
+def scores(evidence: Table, tasks: Sequence[str] | None = None) -> Scores:
     """Scores of every recipe in a table of the arena, on ``tasks``, or on all of them.
 
     Of a recipe's learning rates on a task the one with the largest mean :func:`score` of its tuning runs is taken; only
@@ -101,7 +91,7 @@ def scores(evidence: Evidence, tasks: Sequence[str] | None = None) -> Scores:
     return Scores(chosen, values, methods)
 
 
-def _chosen(evidence: Evidence, tasks: Sequence[str] | None) -> tuple[str, ...]:
+def _chosen(evidence: Table, tasks: Sequence[str] | None) -> tuple[str, ...]:
     """``tasks``, or all; on each of them runs must be equally long."""
     every = tuple(dict.fromkeys(own["task"] for own in evidence.labels.values()))
     chosen = every if tasks is None else tuple(tasks)
@@ -114,7 +104,7 @@ def _chosen(evidence: Evidence, tasks: Sequence[str] | None) -> tuple[str, ...]:
     return chosen
 
 
-def tuned(evidence: Evidence, methods: Sequence[str]) -> str:
+def tuned(evidence: Table, methods: Sequence[str]) -> str:
     """The one of ``methods`` whose tuning runs have the largest mean :func:`score`. Raises ``ValueError`` if one of
     them has none.
     """
@@ -123,13 +113,13 @@ def tuned(evidence: Evidence, methods: Sequence[str]) -> str:
     return max(methods, key=lambda method: np.mean(_scored(evidence, method, evidence.tuning)))
 
 
-def tuned_methods(evidence: Evidence) -> list[str]:
+def tuned_methods(evidence: Table) -> list[str]:
     """The :func:`tuned` method of every recipe on every task of a table."""
     pairs = dict.fromkeys((own["recipe"], own["task"]) for own in evidence.labels.values())
     return [tuned(evidence, evidence.where(recipe=recipe, task=task)) for recipe, task in pairs]
 
 
-def _scored(evidence: Evidence, method: str, runs: Runs) -> list[float]:
+def _scored(evidence: Table, method: str, runs: Runs) -> list[float]:
     return [score(run, evidence.budget(method)) for run in runs[method].values()]
 
 
@@ -138,16 +128,16 @@ def middle(*samples: np.ndarray, axis: int) -> np.ndarray:
     return stats.trim_mean(np.concatenate(samples, axis), 0.25, axis=axis)
 
 
-def interquartile_mean(values: np.ndarray) -> Estimate:
+def interquartile_mean(values: np.ndarray) -> Level:
     """Mean of the middle half of all runs (tasks, seeds), whatever their task.
 
     Neither a lucky run nor a lost one counts. So a recipe that fails in a quarter of its runs is not punished for it:
     its profile tells.
     """
-    return Estimate(float(middle(*values, axis=-1)), *map(float, _interval(values, middle)))
+    return Level(float(middle(*values, axis=-1)), *map(float, _interval(values, middle)))
 
 
-def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> Estimate:
+def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> Chance:
     """Chance that a run of ours scores more than a run of theirs on the same task, the mean over the tasks; ties count
     half. Shapes (tasks, seeds) and (tasks, other seeds).
 
@@ -162,7 +152,7 @@ def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> Estimate
         return (above / (x.shape[axis] * y.shape[axis])).mean(0)
 
     strata = (*ours, *theirs)
-    return Estimate(float(better(*strata, axis=-1)), *map(float, _interval(strata, better)))
+    return Chance(float(better(*strata, axis=-1)), *map(float, _interval(strata, better)))
 
 
 def performance_profile(values: np.ndarray, thresholds: np.ndarray) -> Profile:
@@ -192,15 +182,15 @@ class Standing:
 
     recipe: str
     reference: str
-    mean: Estimate
-    improvement: Estimate
+    mean: Level
+    improvement: Chance
 
     @property
     def verdict(self) -> str:
         """What the interval of the improvement allows to say."""
         if self.recipe == self.reference:
             return "the reference"
-        return "better" if self.improvement.low > 0.5 else "worse" if self.improvement.high < 0.5 else "not told apart"
+        return Verdict(self.improvement).word
 
 
 def standings(found: Scores, reference: str) -> list[Standing]:
@@ -213,6 +203,6 @@ def standings(found: Scores, reference: str) -> list[Standing]:
     theirs = found.values[reference]
     places = []
     for recipe, ours in found.values.items():
-        improvement = probability_of_improvement(ours, theirs) if recipe != reference else Estimate(0.5, 0.5, 0.5)
+        improvement = probability_of_improvement(ours, theirs) if recipe != reference else Chance(0.5, 0.5, 0.5)
         places.append(Standing(recipe, reference, interquartile_mean(ours), improvement))
     return sorted(places, key=lambda place: -place.mean.value)

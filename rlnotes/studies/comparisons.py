@@ -2,10 +2,7 @@
 
 from dataclasses import replace
 
-from rlnotes.lm.arena_parts import FRESH, NORM, PARTS, WIDER
-from rlnotes.lm.compare import Comparison, Method
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.stability import PROTOCOL, laboratory
 from rlnotes.objectives import (
     DAPO,
     DPPO_KL,
@@ -31,15 +28,19 @@ from rlnotes.objectives.aggregations import constant, token_mean
 from rlnotes.objectives.gates import Clip, Correction, Soft, no_gate
 from rlnotes.objectives.masks import ClipMask
 from rlnotes.objectives.shaping import OverlongPenalty
+from rlnotes.studies.arena_parts import FRESH, NORM, PARTS, WIDER
+from rlnotes.studies.methods import METHODS
+from rlnotes.studies.stability import PROTOCOL, laboratory
+from rlnotes.studies.study import Method, Study
 
-COMPARISONS: dict[str, Comparison] = {}
+COMPARISONS: dict[str, Study] = {}
 
 # Chapter 11: importance sampling by token, by response, and by response with a cap, behind samplers of few bits. Two
 # learning rates, none chosen afterwards; at the larger one also a sampler without mismatch. Then the same with one
 # update per rollout.
-_CORRECTED = {"token": PG_IS, "sequence": SEQUENCE_IS, "seq-tis": SEQ_TIS}
+_CORRECTED = {"pg_is": PG_IS, "sequence_is": SEQUENCE_IS, "seq_tis": SEQ_TIS}
 _SAMPLERS = {"1e-4": ("int8", "int4"), "3e-4": ("float32", "int8", "int4")}
-COMPARISONS["11_int8"] = Comparison(
+COMPARISONS["11_int8"] = Study(
     question="Behind a quantised sampler and with 16 updates per rollout: ratios of tokens, of responses, or a cap?",
     base=TrainConfig(task="sort", size=8, epochs=4, minibatches=4, measure_shift=True),
     methods={
@@ -51,15 +52,15 @@ COMPARISONS["11_int8"] = Comparison(
     tokens=82_500,
     evaluate_every=3,
 )
-COMPARISONS["11_once"] = Comparison(
+COMPARISONS["11_once"] = Study(
     question="With one update per rollout, so that the quantised sampler is the only mismatch: does a correction pay?",
     base=TrainConfig(task="sort", size=8, learning_rate=5e-4, measure_shift=True),
     methods={
         f"{name} {sampler}": Method(choices, dict(rollout_weights=sampler))
         for sampler, named in {
             "float32": ("none",),
-            "int8": ("none", "token"),
-            "int4": ("none", "token", "sequence", "seq-tis"),
+            "int8": ("none", "pg_is"),
+            "int4": ("none", "pg_is", "sequence_is", "seq_tis"),
         }.items()
         for name, choices in ({"none": replace(PG_IS, anchor="current")} | _CORRECTED).items()
         if name in named
@@ -74,7 +75,7 @@ _SOFT = {
     "sapo": SAPO,
     "sapo-10": replace(SAPO, gate=Soft(10.0, 10.5)),
 }
-COMPARISONS["10_sapo"] = Comparison(
+COMPARISONS["10_sapo"] = Study(
     question="Does a soft gate learn faster than the clip, or survive more, when a rollout serves 16 updates?",
     base=TrainConfig(task="sort", size=8, epochs=4, minibatches=4),
     methods={
@@ -89,7 +90,7 @@ COMPARISONS["10_sapo"] = Comparison(
 # that differs from pi, where the ratio is to mu, or to pi_k with and without a weight that corrects for mu.
 _SIXTEEN_UPDATES = TrainConfig(task="sort", size=8, epochs=4, minibatches=4, learning_rate=3e-4)
 _RANGES = {"grpo": ("0.05", "0.1", "0.2"), "gspo": ("4e-4", "0.01", "0.03", "0.1", "0.2")}
-COMPARISONS["09_gspo"] = Comparison(
+COMPARISONS["09_gspo"] = Study(
     question="Which clip serves 16 updates per rollout better: of tokens or of responses, and with which range?",
     base=_SIXTEEN_UPDATES,
     methods={
@@ -105,7 +106,7 @@ _ANCHORS = {
     "corrected": dict(anchor="proximal", correction=Correction(high=2.0)),
 }
 _GATED = {"grpo": GRPO, "gspo": replace(GSPO, gate=Clip(0.03, 0.03))}
-COMPARISONS["09_noise"] = Comparison(
+COMPARISONS["09_noise"] = Study(
     question="Does a ratio of responses bear a noisy sampler better than ratios of tokens?",
     base=_SIXTEEN_UPDATES,
     methods={
@@ -118,7 +119,7 @@ COMPARISONS["09_noise"] = Comparison(
 )
 
 # Chapter 08: a task whose reward says nothing about length. One denominator after the other, then whole recipes.
-COMPARISONS["08_ramble"] = Comparison(
+COMPARISONS["08_ramble"] = Study(
     question="Which denominator makes wrong responses grow?",
     base=TrainConfig(task="ramble", learning_rate=3e-4),
     methods={
@@ -139,7 +140,7 @@ _UPPER = {
     "dr_grpo": DR_GRPO,
     "dapo": DAPO,
 }
-COMPARISONS["08_clip"] = Comparison(
+COMPARISONS["08_clip"] = Study(
     question="Does a wider upper clip keep the entropy up, and does dynamic sampling pay for its samples?",
     base=TrainConfig(task="sort", size=8, epochs=4, minibatches=4),
     methods={
@@ -157,7 +158,7 @@ _LAGS = {
     for lag in (64, 256)
     for level, switch in {"kept": 0.0, "switching": 0.25}.items()
 }
-COMPARISONS["12_levels"] = Comparison(
+COMPARISONS["12_levels"] = Study(
     question="With equal shares of old tokens, does it matter whether a response has one version or several?",
     base=TrainConfig(task="sort", size=8, epochs=4, minibatches=4, learning_rate=1e-4, measure_shift=True),
     methods={
@@ -171,9 +172,9 @@ COMPARISONS["12_levels"] = Comparison(
 
 # Chapter 13: three clips, and none, on data that are 0 to 64 updates old, four updates on each rollout. Two learning
 # rates, none chosen afterwards.
-_CLIPS = {"ppo": STALE_PPO, "method 1": METHOD_1, "method 2": METHOD_2, "unclipped": PG_IS}
+_CLIPS = {"stale_ppo": STALE_PPO, "method_1": METHOD_1, "method_2": METHOD_2, "unclipped": PG_IS}
 for _name, _rate in {"13_stale": 1e-4, "13_stale_fast": 3e-4}.items():
-    COMPARISONS[_name] = Comparison(
+    COMPARISONS[_name] = Study(
         question="Which clip serves old data best: around mu, around rho_k, or of pi / pi_k?",
         base=TrainConfig(task="sort", size=8, minibatches=4, learning_rate=_rate, measure_shift=True),
         methods={
@@ -192,16 +193,16 @@ _MASKS = {
     "unmasked": PG_IS,
     "clip": replace(PG_IS, keep=ClipMask(0.2, 0.2)),
     "trm": TRM,
-    "one-sided": TRM_ONE_SIDED,
-    "trm max": TRM_MAX,
-    "trm avg": TRM_AVG,
+    "trm_one_sided": TRM_ONE_SIDED,
+    "trm_max": TRM_MAX,
+    "trm_avg": TRM_AVG,
 }
 _COPIES = {
     "float8": tuple(_MASKS),
     "bfloat16": ("grpo", "trm"),
-    "float32": ("grpo", "unmasked", "clip", "trm", "one-sided"),
+    "float32": ("grpo", "unmasked", "clip", "trm", "trm_one_sided"),
 }
-COMPARISONS["14_trm"] = Comparison(
+COMPARISONS["14_trm"] = Study(
     question="Does a mask of whole responses help where routes flip, and at which learning rate?",
     base=TrainConfig(task="sort", size=8, preset="moe-top1", epochs=4, minibatches=4),
     methods={
@@ -218,31 +219,31 @@ COMPARISONS["14_trm"] = Comparison(
 # with 16 updates per rollout, and with one; then on a task without rare tokens that large steps spoil. Two learning
 # rates, none chosen afterwards.
 _REGIONS = {
-    "clip-higher": replace(PG_IS, keep=ClipMask(0.2, 0.28)),
-    "wide clip": replace(PG_IS, keep=ClipMask(0.8, 4.0)),
-    "dppo": DPPO_TV,
+    "clip_higher": METHODS["clip_higher"],
+    "wide_clip": METHODS["wide_clip"],
+    "dppo_tv": DPPO_TV,
     "unmasked": PG_IS,
 }
 _ONCE = dict(epochs=1, minibatches=1, learning_rate=3e-3)
-COMPARISONS["15_needle"] = Comparison(
+COMPARISONS["15_needle"] = Study(
     question="Right tokens are rare at first: a clip of the ratio, a limit on the divergence, or neither?",
     base=TrainConfig(task="needle", size=4, prompts=16, epochs=4, minibatches=4),
     methods={
         f"{name} {rate}": Method(choices, dict(learning_rate=float(rate)))
         for rate in ("3e-4", "1e-3")
-        for name, choices in (_REGIONS | {"relax both": RELAX_BOTH, "dppo kl": DPPO_KL}).items()
+        for name, choices in (_REGIONS | {"relax_both": RELAX_BOTH, "dppo_kl": DPPO_KL}).items()
     }
-    | {f"{name} once": Method(_REGIONS[name], _ONCE) for name in ("clip-higher", "dppo")},
+    | {f"{name} once": Method(_REGIONS[name], _ONCE) for name in ("clip_higher", "dppo_tv")},
     tokens=25_000,
     evaluate_every=1,
 )
-COMPARISONS["15_sort"] = Comparison(
+COMPARISONS["15_sort"] = Study(
     question="The same masks where no right token is rare and large steps do harm: which of them holds?",
     base=TrainConfig(task="sort", size=8, epochs=4, minibatches=4, rollout_weights="bfloat16"),
     methods={
         f"{name} {rate}": Method(choices, dict(learning_rate=float(rate)))
         for rate in ("1e-4", "3e-4")
-        for name, choices in (_REGIONS | {"symmetric": DPPO_SYMMETRIC, "relax both": RELAX_BOTH}).items()
+        for name, choices in (_REGIONS | {"dppo_symmetric": DPPO_SYMMETRIC, "relax_both": RELAX_BOTH}).items()
     },
     tokens=184_000,
     record_every=5,
@@ -250,11 +251,11 @@ COMPARISONS["15_sort"] = Comparison(
 
 # Chapter 16: the stability laboratory. Old weights, a sampler of four bits, and no mismatch; then a mixture of experts
 # with and without replay of its routes, and adapters; then rare tokens, with counts of what is clipped.
-_UNSTABLE = ("pg-is", "pg-tis", "clip-higher", "minirl", "minirl-tis", "dppo-kl", "dppo-tv", "dppo-kl at pi_k")
-_MINIMAL = ("mask 0.5", "mask 0.8", "mask 0.5 at pi_k", "mask 0.5, A > 0")
-_SCALED = ("clip-higher C5", "cispo C5", "dppo-kl C5", "dppo-tv C5")
-_RELAXED = ("clip-higher", "relax high", "relax low", "relax both", "pg-is")
-_DIVERGENCES = ("dppo-tv", "dppo-topk-tv", "dppo-kl", "dppo-topk-kl")
+_UNSTABLE = ("pg_is", "cispo", "clip_higher", "minirl", "minirl_tis", "dppo_kl", "dppo_tv", "dppo_kl at pi_k")
+_MINIMAL = ("negative_mask", "negative_mask 0.8", "negative_mask at pi_k", "positive_mask")
+_SCALED = ("clip_higher C5", "cispo C5", "dppo_kl C5", "dppo_tv C5")
+_RELAXED = ("clip_higher", "relax_high", "relax_low", "relax_both", "pg_is")
+_DIVERGENCES = ("dppo_tv", "dppo_topk_tv", "dppo_kl", "dppo_topk_kl")
 COMPARISONS["16_stale"] = laboratory(
     (*_UNSTABLE, *_MINIMAL), ("stale",), question="Behind weights that are 64 updates old: which objectives hold?"
 )
@@ -295,7 +296,7 @@ COMPARISONS["16_renamed"] = laboratory(
 )
 # The same on a model forty times as large, each seed with a warm start of its own, on one GPU.
 COMPARISONS["16_gpu"] = laboratory(
-    ("pg-is", "clip-higher", "minirl", "dppo-tv"),
+    ("pg_is", "clip_higher", "minirl", "dppo_tv"),
     ("stale",),
     (3e-5, 1e-4, 3e-4),
     question="Behind old weights, and on a larger model: which objectives hold?",

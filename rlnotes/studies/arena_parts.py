@@ -11,9 +11,9 @@ from dataclasses import replace
 from torch import Tensor
 
 from rlnotes.estimators.baselines import group_mean_std, in_groups, leave_one_out
-from rlnotes.lm.arena import arena
-from rlnotes.lm.compare import Comparison
 from rlnotes.objectives import GRPO, RLOO
+from rlnotes.studies.arena import arena
+from rlnotes.studies.study import Study
 
 
 def up(rewards: Tensor, group_size: int) -> Tensor:
@@ -59,7 +59,7 @@ PARTS = replace(
 
 _LARGER = arena(("grpo", "vanilla_pg", "dppo_tv"), ("reverse", "needle"), (1.5e-3,))
 _SMALLER = arena(("pg_is", "rloo"), ("sort",), (1.5e-5,))
-WIDER: Comparison = replace(
+WIDER: Study = replace(
     _LARGER,
     question="Would a wider grid of learning rates have found better ones?",
     methods={**_LARGER.methods, **_SMALLER.methods},
@@ -76,7 +76,7 @@ FRESH = replace(
 CLIPS = {("stale_ppo", "needle"): 5.0, ("dppo_kl", "sort"): 9.0, ("dppo_tv", "sort"): 9.0}
 
 
-def scaled() -> Comparison:
+def scaled() -> Study:
     """The recipes of ``CLIPS``, the clip of the gradient's norm times the longest length, tuned like all others."""
     methods = {}
     for (recipe, task), clip in CLIPS.items():

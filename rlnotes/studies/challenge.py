@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rlnotes.lm.arena import RATES, arena, try_out
-from rlnotes.lm.compare import append, begin, run
 from rlnotes.lm.progress import bar
-from rlnotes.notebook.evidence import Evidence, read_evidence
-from rlnotes.notebook.scores import tuned
 from rlnotes.objectives import RECIPES, Choices
+from rlnotes.studies.arena import RATES, arena, try_out
+from rlnotes.studies.run import run
+from rlnotes.studies.runner import append, begin
+from rlnotes.studies.scores import tuned
+from rlnotes.studies.tables import Table, read_table
 
 
 def challenge(
@@ -20,9 +21,9 @@ def challenge(
     *,
     seeds: int = 5,
     tokens: int | None = None,
-) -> Evidence:
+) -> Table:
     """Run ``choices`` on a task of the arena as every recipe is run there: first at each learning rate with the tuning
-    seeds, then at the best one with seeds 0, 1, ... Returns a table: ``joined(load_evidence("17_arena"), table)`` puts
+    seeds, then at the best one with seeds 0, 1, ... Returns a table: ``joined(load_table("17_arena"), table)`` puts
     it beside the others, and ``scores(..., [task])`` compares them.
 
     The runs are made one after the other in this process, so that functions from a cell will do. Raises ``ValueError``
@@ -46,7 +47,7 @@ def challenge(
         for seed in study.tuning_seeds:
             for method in study.methods:
                 make(method, seed)
-        best = tuned(read_evidence(name, table, table.with_suffix(".json")), tuple(study.methods))
+        best = tuned(read_table(name, table, table.with_suffix(".json")), tuple(study.methods))
         for seed in range(seeds):
             make(best, seed)
-        return read_evidence(name, table, table.with_suffix(".json"))
+        return read_table(name, table, table.with_suffix(".json"))

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from rlnotes.cli import Arena
-from rlnotes.lm.arena import ARENA_TASKS, EVERY, RATES, TUNING_SEEDS, arena, try_out
-from rlnotes.lm.compare import append, begin, describe, missing, run
-from rlnotes.lm.warm_start import has_weights
+from rlnotes.lm.shipped import has_weights
 from rlnotes.objectives import DAPO, GRPO, RECIPES, Choices
+from rlnotes.studies.arena import ARENA_TASKS, EVERY, RATES, TUNING_SEEDS, arena, try_out
+from rlnotes.studies.run import run
+from rlnotes.studies.runner import append, begin, missing
+from rlnotes.studies.study import describe
 
 
 def test_every_recipe_meets_every_task_at_every_rate_on_equal_terms():
@@ -47,7 +49,7 @@ def test_objectives_of_ones_own_take_part_by_a_name():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (dict(recipes=("grpo", "ppo")), "unknown in recipes: 'ppo'; choose from vanilla_pg"),
+        (dict(recipes=("grpo", "ppo")), "unknown in recipes: 'ppo'; choose from [a-z]"),
         (dict(recipes={}), "recipes is empty"),
         (dict(tasks=("sort", "spell")), "unknown in tasks: 'spell'; choose from reverse"),
         (dict(rates=(1e-4, 1e-4)), "rates is .* and names one twice"),
@@ -142,6 +144,6 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: Path, capsys, monkeypatch):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlnotes.notebook.arena.follow", interrupted)
+    monkeypatch.setattr("rlnotes.studies.arena.follow", interrupted)
     assert Arena(tmp_path, ("grpo", "rloo"), ("needle",))() == 130
     assert "table.csv: the same command goes on" in capsys.readouterr().err

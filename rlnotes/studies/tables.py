@@ -1,31 +1,66 @@
-"""Runs too long for a chapter, stored as tables with the command that made them, and what may be said of them."""
+"""The one table of a study: its columns, its names, and its reader. Runs too long for a chapter are stored as such."""
 
 import csv
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
-
-class Interval(NamedTuple):
-    """A median over seeds, and where 95 % of its bootstrap resamples lie."""
-
-    median: float
-    low: float
-    high: float
-
-    def __str__(self):
-        return f"{self.median:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
-
-
-LABELS = ("objective", "rollout", "recipe", "task", "rate")
+LABELS = ("recipe", "task", "rollout", "rate")
+COUNTERS = ("seed", "step", "tokens")
+TOKEN_COLUMNS = ("sign", "token", "shown", "clipped", "probability")  # of the rows on clipped tokens; entropy is there
 TEXT = ("method", *LABELS, "sign", "token")
+
+LABEL_NAMES = {"objective": "recipe"}
+"""what older tables call a column, and what it is called"""
+
+METHOD_NAMES = {
+    "pg-is": "pg_is",
+    "token": "pg_is",
+    "no clip": "unclipped",
+    "no mask": "unmasked",
+    "pg-tis": "cispo",
+    "sequence": "sequence_is",
+    "seq-tis": "seq_tis",
+    "ppo": "stale_ppo",
+    "method 1": "method_1",
+    "method 2": "method_2",
+    "one-sided": "trm_one_sided",
+    "trm max": "trm_max",
+    "trm avg": "trm_avg",
+    "minirl-tis": "minirl_tis",
+    "clip-higher": "clip_higher",
+    "wide clip": "wide_clip",
+    "dppo": "dppo_tv",
+    "dppo-tv": "dppo_tv",
+    "dppo kl": "dppo_kl",
+    "dppo-kl": "dppo_kl",
+    "dppo-topk-tv": "dppo_topk_tv",
+    "dppo-topk-kl": "dppo_topk_kl",
+    "symmetric": "dppo_symmetric",
+    "mask 0.5": "negative_mask",
+    "mask 0.5 at pi_k": "negative_mask at pi_k",
+    "mask 0.5, A > 0": "positive_mask",
+    "mask 0.8": "negative_mask 0.8",
+    "relax high": "relax_high",
+    "relax low": "relax_low",
+    "relax both": "relax_both",
+}
+"""what older tables call a method, and what it is called in every command and table"""
+
+_OLDER = re.compile(f"({'|'.join(sorted(map(re.escape, METHOD_NAMES), key=len, reverse=True))})(?=$|[ ,])")
+_PACKAGE = Path(__file__).parents[1]
 Runs = dict[str, dict[int, dict[str, np.ndarray]]]
+
+
+def canonical(method: str, known: Container[str] = ()) -> str:
+    """The present name of a method, unless it is ``known``. What follows it, such as a rate or a mismatch, stays."""
+    found = None if method in known else _OLDER.match(method)
+    return method if found is None else METHOD_NAMES[found[0]] + method[found.end() :]
 
 
 class Band(NamedTuple):
@@ -38,7 +73,7 @@ class Band(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Table:
     """A table of ``rlnotes compare``, ``stability`` or ``arena``: for each method and seed, a metric at each step.
 
     ``rows[method][seed]`` maps a column to an array over steps, NaN where it was not measured. ``tuning`` holds in the
@@ -96,11 +131,11 @@ class Evidence:
         return made_of["methods"][method].get("tokens", made_of["tokens"])
 
     def where(self, **labels: str) -> list[str]:
-        """The methods with these labels: ``where(objective="pg-is", rollout="int4")``, one for each learning rate."""
+        """The methods with these labels: ``where(recipe="pg_is", rollout="int4")``, one for each learning rate."""
         return [method for method, own in self.labels.items() if labels.items() <= own.items()]
 
 
-def joined(ours: Evidence, theirs: Evidence) -> Evidence:
+def joined(ours: Table, theirs: Table) -> Table:
     """The runs of both tables as one, of the name and the settings of ``ours``.
 
     Raises ``ValueError`` if they hold the same method, or were made with other settings, so that they say nothing of
@@ -119,32 +154,41 @@ def joined(ours: Evidence, theirs: Evidence) -> Evidence:
     return replace(ours, settings=settings, **{part: getattr(ours, part) | getattr(theirs, part) for part in parts})
 
 
-def load_evidence(name: str) -> Evidence:
+def load_table(name: str) -> Table:
     """A table that comes with the package. Raises ``FileNotFoundError`` that lists those there are."""
-    chapters = files("rlnotes").joinpath("chapters")
-    folder = chapters.joinpath(f"c{name[:2]}")
-    table = folder.joinpath(f"{name}.csv")
-    if not table.is_file():
-        of_chapters = (path for one in chapters.iterdir() if one.is_dir() for path in one.iterdir())
-        there = sorted(path.name[:-4] for path in of_chapters if path.name.endswith(".csv"))
+    there = stored()
+    if name not in there:
         raise FileNotFoundError(f"no stored table {name!r}; there are: {', '.join(there) or 'none'}")
-    return read_evidence(name, table, folder.joinpath(f"{name}.json"))
+    return read_table(name, there[name], there[name].with_suffix(".json"))
 
 
 def load_rows(name: str) -> list[dict[str, Any]]:
     """Where each run of a small stored table ended, one dict a run. The file says which command makes it again."""
-    note = files("rlnotes").joinpath("chapters", f"c{name[:2]}", f"{name}.json")
+    note = _PACKAGE / "chapters" / f"c{name[:2]}" / f"{name}.json"
     return json.loads(note.read_text(encoding="utf-8"))["rows"]
 
 
-def read_evidence(name: str, table: Traversable, note: Traversable) -> Evidence:
+def stored() -> dict[str, Path]:
+    """The tables that come with the package, by name: they lie beside the chapters that show them."""
+    return {path.stem: path for path in sorted(_PACKAGE.rglob("[0-9][0-9]_*.csv"), key=lambda path: path.stem)}
+
+
+def read_table(name: str, table: Path, note: Path) -> Table:
     """The table in the file ``table``, and what stands in the ``note`` beside it."""
     settings = json.loads(note.read_text(encoding="utf-8"))
-    lines = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
-    grouped: dict[str, dict[int, list[dict[str, str]]]] = {name: {} for name in settings["comparison"]["methods"]}
+    made_of = settings["comparison"]
+    header, *lines = csv.reader(table.read_text(encoding="utf-8").splitlines())
+    columns = [LABEL_NAMES.get(column, column) for column in header]
+    known = made_of["methods"] if "recipe" in header else ()  # an older table has no such column
+    made_of["methods"] = {canonical(method, known): own for method, own in made_of["methods"].items()}
+    grouped: dict[str, dict[int, list[dict[str, str]]]] = {name: {} for name in made_of["methods"]}
     for line in lines:  # methods in the note's order, not in that of their ends
-        grouped[line["method"]].setdefault(int(line["seed"]), []).append(line)
-    tuning = settings["comparison"].get("tuning_seeds", [])
+        row = dict(zip(columns, line, strict=True))
+        row["method"] = canonical(row["method"], known)
+        if "recipe" in row and not known:
+            row["recipe"] = canonical(row["recipe"])
+        grouped[row["method"]].setdefault(int(row["seed"]), []).append(row)
+    tuning = made_of.get("tuning_seeds", [])
     rows, tuned, labels, clipped = {}, {}, {}, {}
     for method, runs in grouped.items():
         for seed in sorted(runs):
@@ -156,22 +200,4 @@ def read_evidence(name: str, table: Traversable, note: Traversable) -> Evidence:
             }
             labels[method] = {key: steps[0][key] for key in LABELS if key in steps[0]}
             clipped.setdefault(method, {})[seed] = [line for line in runs[seed] if line.get("token")]
-    return Evidence(name, rows, settings, tuned, labels, clipped)
-
-
-def median_interval(values: Sequence[float] | np.ndarray) -> Interval:
-    """Median over seeds with a 95 % percentile-bootstrap interval.
-
-    With 5 seeds it is the range from the smallest value to the largest: that it misses 0 says that all five have
-    one sign, which chance alone brings once in 16.
-    """
-    values = np.asarray(values)
-    if np.ptp(values) == 0:
-        return Interval(values[0], values[0], values[0])
-    found = stats.bootstrap((values,), np.median, method="percentile", rng=np.random.default_rng(0))
-    return Interval(float(np.median(values)), *map(float, found.confidence_interval))
-
-
-def paired_interval(ours: np.ndarray, theirs: np.ndarray) -> Interval:
-    """:func:`median_interval` of the differences, seed by seed. An interval that holds 0 shows no difference."""
-    return median_interval(ours - theirs)
+    return Table(name, rows, settings, tuned, labels, clipped)

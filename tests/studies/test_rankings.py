@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rlnotes.notebook.rankings import (
+from rlnotes.studies.rankings import (
     AGGREGATES,
     aggregate,
     blocks,
@@ -17,7 +17,7 @@ from rlnotes.notebook.rankings import (
     verdicts_by_seeds,
     wrong_orders,
 )
-from rlnotes.notebook.scores import Scores
+from rlnotes.studies.scores import Scores
 
 
 def made(**levels: list[list[float]]) -> Scores:
@@ -105,7 +105,7 @@ def test_wrong_orders_are_counted_pair_by_pair():
 
 
 def test_gaussian_recipes_are_in_the_wrong_order_as_often_as_the_closed_form_says():
-    from rlnotes.notebook.power import wrong_order
+    from rlnotes.studies.power import wrong_order
 
     shares = [wrong_orders(drawn(dict(a=0.0, b=1.0), tasks=40, seeds=40, rng=i), 4) for i in range(10)]
     assert np.mean(shares) == pytest.approx(wrong_order(4, 1.0, 1.0), abs=0.02)

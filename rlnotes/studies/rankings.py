@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from rlnotes.notebook.scores import RESAMPLES, Scores, middle, probability_of_improvement, standings
+from rlnotes.studies.scores import RESAMPLES, Scores, middle, probability_of_improvement, standings
+from rlnotes.studies.verdicts import BETTER, WORSE, Verdict
 
 
 def _mean(*samples: np.ndarray, axis: int) -> np.ndarray:
@@ -22,6 +23,7 @@ def _median(*samples: np.ndarray, axis: int) -> np.ndarray:
 
 AGGREGATES: dict[str, Callable[..., np.ndarray]] = {"interquartile mean": middle, "mean": _mean, "median": _median}
 """of all runs of a recipe, whatever their task"""
+SIGNS = {BETTER: 1, WORSE: -1}
 
 
 def aggregate(values: np.ndarray, name: str) -> float:
@@ -61,7 +63,7 @@ def told_apart(found: Scores, name: str) -> np.ndarray:
 
 def verdicts_by_seeds(found: Scores, reference: str, seeds: int) -> dict[str, list[int]]:
     """What tables of ``seeds`` runs of each task would have said of each recipe beside ``reference``: 1 better,
-    -1 worse, 0 not told apart; one verdict for each block of seeds that have none in common.
+    -1 worse, 0 not told; one verdict for each block of seeds that have none in common.
     """
     runs = found.values[reference].shape[1]
     if not 2 <= seeds <= runs:
@@ -70,7 +72,7 @@ def verdicts_by_seeds(found: Scores, reference: str, seeds: int) -> dict[str, li
 
     def verdict(recipe: str, block: slice) -> int:
         chance = probability_of_improvement(found.values[recipe][:, block], found.values[reference][:, block])
-        return int(chance.low > 0.5) - int(chance.high < 0.5)
+        return SIGNS.get(Verdict(chance).word, 0)
 
     others = [recipe for recipe in found.values if recipe != reference]
     return {recipe: [verdict(recipe, block) for block in blocks] for recipe in others}
@@ -92,8 +94,7 @@ class Blocks(NamedTuple):
 
 def blocks(found: Scores, reference: str, seeds: int) -> Blocks:
     """:func:`verdicts_by_seeds` beside the verdicts of the whole table, of which each block is a part."""
-    signs = {"better": 1, "worse": -1}
-    whole = {place.recipe: signs.get(place.verdict, 0) for place in standings(found, reference)}
+    whole = {place.recipe: SIGNS.get(place.verdict, 0) for place in standings(found, reference)}
     by_recipe = verdicts_by_seeds(found, reference, seeds)
     made = [(verdict, whole[recipe]) for recipe, own in by_recipe.items() for verdict in own if verdict]
     pairs = [pair for own in by_recipe.values() for pair in itertools.combinations(own, 2)]

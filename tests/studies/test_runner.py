@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from rlnotes.lm.compare import COUNTERS, METRICS, Comparison, Method, compare, compared, describe, missing, run
 from rlnotes.lm.config import TrainConfig
 from rlnotes.objectives import DR_GRPO, GRPO, Choices
+from rlnotes.studies.run import run
+from rlnotes.studies.runner import compare, missing
+from rlnotes.studies.study import METRICS, Method, Study, compared, describe
+from rlnotes.studies.tables import COUNTERS
 
-TINY = Comparison(
+TINY = Study(
     question="is one faster?",
     base=TrainConfig(prompts=2, group_size=2),
     methods={"GRPO": Method(GRPO), "Dr. GRPO": Method(DR_GRPO, dict(learning_rate=5e-4))},

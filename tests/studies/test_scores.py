@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rlnotes.notebook.evidence import Evidence, joined, read_evidence
-from rlnotes.notebook.scores import (
-    Estimate,
+from rlnotes.studies import Table, joined, read_table
+from rlnotes.studies.scores import (
     Standing,
     interquartile_mean,
     performance_profile,
@@ -21,6 +20,7 @@ from rlnotes.notebook.scores import (
     scores,
     standings,
 )
+from rlnotes.studies.verdicts import Chance, Level
 
 RLIABLE = json.loads((Path(__file__).parents[1] / "golden" / "rliable.json").read_text(encoding="utf-8"))
 X, Y = np.array(RLIABLE["x"]), np.array(RLIABLE["y"])
@@ -37,7 +37,7 @@ LEVELS: dict[tuple[str, str, str], dict[int, float]] = {
 }
 
 
-def made(folder: Path, levels: Levels, base: Mapping[str, object] | None = None, tokens: int = 20) -> Evidence:
+def made(folder: Path, levels: Levels, base: Mapping[str, object] | None = None, tokens: int = 20) -> Table:
     """Runs that rise in a line from accuracy 0 at token 0 to their level at token 20."""
     names = {key: f"{key[0]}, {key[1]} {key[2]}" for key in levels}
     with (folder / "t.csv").open("w", encoding="utf-8", newline="") as file:
@@ -49,7 +49,7 @@ def made(folder: Path, levels: Levels, base: Mapping[str, object] | None = None,
     methods = {name: {} for name in names.values()}
     note = dict(comparison=dict(base=base or {}, methods=methods, tokens=tokens, tuning_seeds=[100]))
     (folder / "t.json").write_text(json.dumps(note), encoding="utf-8")
-    return read_evidence("t", folder / "t.csv", folder / "t.json")
+    return read_table("t", folder / "t.csv", folder / "t.json")
 
 
 def test_numbers_and_intervals_are_those_of_rliable():
@@ -186,8 +186,8 @@ def test_a_verdict_needs_an_interval_without_one_half(tmp_path: Path):
     places = standings(scores(made(tmp_path, levels)), reference="same")
     assert places[0].recipe == "high" and places[-1].recipe == "low"
     verdicts = {place.recipe: place.verdict for place in places}
-    assert verdicts == dict(high="better", low="worse", middle="not told apart", same="the reference")
-    edge = Standing("x", "same", mean=Estimate(0.5, 0.4, 0.6), improvement=Estimate(0.6, 0.5, 0.7))
-    assert edge.verdict == "not told apart"
+    assert verdicts == dict(high="better", low="worse", middle="not told", same="the reference")
+    edge = Standing("x", "same", mean=Level(0.5, 0.4, 0.6), improvement=Chance(0.6, 0.5, 0.7))
+    assert edge.verdict == "not told"
     with pytest.raises(ValueError, match="no scores of 'grpo'; there are: low, same, high, middle"):
         standings(scores(made(tmp_path, levels)), reference="grpo")

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlnotes.lm.arena import TUNING_SEEDS, arena
-from rlnotes.lm.compare import run
 from rlnotes.notebook.arena import draw_ranking
-from rlnotes.notebook.challenge import challenge
-from rlnotes.notebook.evidence import joined
-from rlnotes.notebook.scores import scores, standings
 from rlnotes.objectives import GRPO
+from rlnotes.studies import joined
+from rlnotes.studies.arena import TUNING_SEEDS, arena
+from rlnotes.studies.challenge import challenge
+from rlnotes.studies.run import run
+from rlnotes.studies.scores import scores, standings
 
 RATES, TOKENS = (1e-5, 1e-3), 1300
 
