@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from functools import cache
 
-from rlnotes.lm.batched import BatchedStep, alone, in_common
+from rlnotes.gpu.batched import BatchedStep, alone, in_common
 from rlnotes.lm.trainer import Trainer
 from rlnotes.studies.run import Curve, Row, run
 from rlnotes.studies.study import Study

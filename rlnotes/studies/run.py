@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from rlnotes.lm.clipped import ClippedTokens
 from rlnotes.lm.config import Metrics
+from rlnotes.lm.report import ClippedTokens
 from rlnotes.lm.trainer import Trainer
 from rlnotes.studies.study import Study
 

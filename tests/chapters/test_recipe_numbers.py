@@ -32,7 +32,7 @@ def test_clips_and_caps():
     assert pytest.approx((1 - clip[0], 1 + clip[1])) == explorers18.CLIP
     assert RECIPES["grpo"].gate == Clip(explorers09.TOKEN_EPSILON, explorers09.TOKEN_EPSILON)
     for cap in (explorers10.CAP, explorers16.CAP, exercises16.CAP):
-        assert RECIPES["cispo"].gate == RECIPES["minirl_tis"].gate == Cap(cap)
+        assert RECIPES["cispo"].gate == RECIPES["minirl_tis"].gate == Cap(high=cap)
 
 
 def test_limits_on_divergences():

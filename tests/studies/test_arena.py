@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlnotes.cli import Arena
-from rlnotes.lm.shipped import has_weights
+from rlnotes.lm.warm_start import has_weights
 from rlnotes.objectives import DAPO, GRPO, RECIPES, Choices
 from rlnotes.studies.arena import ARENA_TASKS, EVERY, RATES, TUNING_SEEDS, arena, try_out
 from rlnotes.studies.run import run
