@@ -8,6 +8,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import torch
 from tests.golden import FOLDER, arrays, manifest
 from tests.golden.make import oat, openrlhf, slime, stable_rl, trl, verl
 from tests.golden.make.batches import Adapter, Case, Made
-from tests.golden.make.source import Repository
+from tests.golden.make.inputs import SPREADS, batch
+from tests.golden.make.source import Repository, SourceError
 
 TOLERANCE = 1e-12
 
@@ -33,10 +35,12 @@ ADAPTERS: dict[str, dict[str, Adapter]] = {
 }
 
 
-def adapter_of(entry: dict[str, Any]) -> Adapter | None:
-    """The adapter whose name the manifest's function starts with."""
-    found = ADAPTERS[entry["peer"]].items()
-    return next((adapter for name, adapter in found if entry["function"].startswith(name)), None)
+def adapter_of(entry: dict[str, Any]) -> Adapter:
+    """The first adapter whose name the manifest's function starts with."""
+    for name, adapter in ADAPTERS[entry["peer"]].items():
+        if entry["function"].startswith(name):
+            return adapter
+    raise SourceError(f"{entry['peer']}: no adapter for {entry['function']}: add one to ADAPTERS of its file")
 
 
 def as_arrays(made: Made) -> tuple[dict[str, np.ndarray], dict[str, float]]:
@@ -80,6 +84,8 @@ class Run:
     exact: set[str] = field(default_factory=set)
     not_made: dict[str, str] = field(default_factory=dict)
     """The reason by case."""
+    failed: bool = False
+    """Whether a case was not made although its library has a folder."""
 
     def make(self, case: Case, adapter: Adapter, stored: Mapping[str, np.ndarray]) -> None:
         name = case.entry["id"]
@@ -93,36 +99,37 @@ class Run:
             found[key] = difference(np.asarray(metrics.get(key, np.nan)), np.asarray(value))
         self.arrays |= {f"{name}/{key}": value for key, value in made.items()}
         self.cases.append(case.entry | ({"metrics": {key: metrics.get(key) for key in known}} if known else {}))
-        if wrong := {key: value for key, value in found.items() if not value <= TOLERANCE}:
+        self.add(name, found)
+
+    def add(self, name: str, differences: Mapping[str, float]) -> None:
+        if wrong := {key: value for key, value in differences.items() if not value <= TOLERANCE}:
             self.different[name] = wrong
-        elif not any(found.values()):
+        elif not any(differences.values()):
             self.exact.add(name)
 
 
 def make(folders: Mapping[str, Path], entries: Iterable[dict[str, Any]], stored: Mapping[str, np.ndarray]) -> Run:
     """Every case whose library has a folder."""
-    run, repositories = Run(), {}
+    run, repository_of = Run(), cache(Repository)
     for entry in entries:
         library, commit, file = place_of(entry)
-        adapter = adapter_of(entry)
         if library not in folders:
             run.not_made[entry["id"]] = f"no folder given: {library}=PATH"
-        elif adapter is None:
-            run.not_made[entry["id"]] = f"no adapter for {entry['function']}"
-        else:
-            if (library, commit) not in repositories:
-                repositories[library, commit] = Repository(library, folders[library], commit)
-            run.make(Case(repositories[library, commit], entry | {"file": file}), adapter, stored)
+            continue
+        try:
+            run.make(Case(repository_of(library, folders[library], commit), entry, file), adapter_of(entry), stored)
+        except SourceError as error:
+            run.not_made[entry["id"]] = str(error)
+            run.failed = True
     return run
 
 
 def report(run: Run, entries: Iterable[dict[str, Any]]) -> Iterator[str]:
     """A line per library, and one for each thing that is not equal."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for entry in entries:
-        name = entry["id"]
+    for name in [entry["id"] for entry in entries]:
         kind = "not made" if name in run.not_made else "different" if name in run.different else "equal"
-        counts[entry["peer"]].update([kind, *(["exact"] if name in run.exact else [])])
+        counts[name.split("/")[0]].update([kind, *(["exact"] if name in run.exact else [])])
     total = sum(counts.values(), Counter())
     yield f"{'library':<10} {'made':>5} {'equal':>6} {'(exact)':>8} {'different':>10} {'not made':>9}"
     for library, found in [*sorted(counts.items()), ("all", total)]:
@@ -135,6 +142,18 @@ def report(run: Run, entries: Iterable[dict[str, Any]]) -> Iterator[str]:
         yield f"different: {name}: " + ", ".join(f"{key} by {value:.1e}" for key, value in outputs.items())
     for reason, number in Counter(run.not_made.values()).items():
         yield f"not made: {number} cases: {reason}"
+
+
+def report_inputs(stored: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """The seeded batches made again. The cases run on the stored ones."""
+    found = {
+        f"in/{name}/{key}": difference(value, stored[f"in/{name}/{key}"])
+        for name in SPREADS
+        for key, value in batch(name).items()
+    }
+    equal = sum(value <= TOLERANCE for value in found.values())
+    yield f"inputs: {len(found)} arrays of {len(SPREADS)} batches made, {equal} equal ({list(found.values()).count(0)} exact)"
+    yield from (f"different: {key} by {value:.1e}" for key, value in found.items() if not value <= TOLERANCE)
 
 
 def folder_of(text: str) -> tuple[str, Path]:
@@ -166,8 +185,11 @@ def main(arguments: list[str] | None = None) -> int:
         text = json.dumps(head | {"n_cases": len(run.cases), "cases": run.cases}, indent=1) + "\n"
         (options.out / "manifest.json").write_text(text, encoding="utf-8")
     if options.check:
-        print("\n".join(report(run, entries)))
-    return int(options.check and bool(run.different))
+        print(f"torch {torch.__version__} on {torch.backends.cpu.get_cpu_capability()}")
+        print(*report_inputs(arrays()), *report(run, entries), sep="\n")
+    elif run.failed:
+        print(*sorted(set(run.not_made.values())), sep="\n", file=sys.stderr)
+    return int(run.failed or (options.check and bool(run.different)))
 
 
 if __name__ == "__main__":

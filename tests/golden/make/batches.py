@@ -20,6 +20,8 @@ class Case:
 
     repository: Repository
     entry: dict[str, Any]
+    file: str = ""
+    """Where the function is, if not in the manifest's file."""
 
     @property
     def variant(self) -> str:
@@ -31,7 +33,7 @@ class Case:
         return self.entry["hyperparameters"]
 
     def code(self) -> Any:
-        return self.repository.code(self.entry["file"])
+        return self.repository.code(self.file or self.entry["file"])
 
     def __getitem__(self, key: str) -> Tensor:
         return inputs(self.entry["batch"], key)

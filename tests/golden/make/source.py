@@ -12,13 +12,16 @@ import builtins
 import importlib
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 REAL = frozenset({"torch", "numpy"}) | sys.stdlib_module_names
+
+
+class SourceError(ValueError):
+    """What was asked for is not in the repository, or cannot be taken from it."""
 
 
 class Stub:
@@ -33,7 +36,7 @@ class Stub:
         return Stub(f"{self.name}.{name}")
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        raise RuntimeError(f"{self.name} is a stub: the extracted code calls it, so an adapter has to give it")
+        raise SourceError(f"{self.name} is a stub: the extracted code calls it, so an adapter has to give its own")
 
 
 class Repository:
@@ -42,7 +45,7 @@ class Repository:
     def __init__(self, library: str, folder: Path, commit: str):
         self.library, self.folder, self.commit = library, folder, commit
         if self._git("cat-file", "-e", f"{commit}^{{commit}}") is None:
-            raise SystemExit(
+            raise SourceError(
                 f"{library}: commit {commit} is not in {folder}: give a git directory or checkout of {library} that "
                 f"has it (git -C {folder} fetch origin {commit})"
             )
@@ -57,7 +60,7 @@ class Repository:
     def text(self, path: str) -> str:
         text = self._git("show", f"{self.commit}:{path}")
         if text is None:
-            raise SystemExit(f"{self.library}: no file {path} at commit {self.commit} in {self.folder}")
+            raise SourceError(f"{self.library}: no file {path} at commit {self.commit} in {self.folder}")
         return text
 
     def code(self, path: str) -> "Code":
@@ -135,7 +138,7 @@ class Code(dict[str, Any]):
     def _node(self, kind: type[ast.ClassDef] | type[ast.FunctionDef], name: str, within: ast.AST) -> Any:
         found = [node for node in ast.walk(within) if isinstance(node, kind) and node.name == name]
         if len(found) != 1:
-            raise SystemExit(f"{self.repository.library}: {len(found)} definitions of {name} in {self.path}, not one")
+            raise SourceError(f"{self.repository.library}: {len(found)} definitions of {name} in {self.path}, not one")
         return found[0]
 
     def method(self, owner: str, name: str) -> Callable[..., Any]:
@@ -162,7 +165,7 @@ class Code(dict[str, Any]):
                     made.body[:0] = body[begin : end + 1]
                     self._run(made)
                     return self.pop("block")
-        raise SystemExit(f"{self.repository.library}: no statements from {first!r} to {last!r} in {self.path}")
+        raise SourceError(f"{self.repository.library}: no statements from {first!r} to {last!r} in {self.path}")
 
 
 def names_of(node: ast.stmt) -> list[str]:
@@ -174,8 +177,8 @@ def names_of(node: ast.stmt) -> list[str]:
             return [alias.asname or alias.name.split(".")[0] for alias in node.names]
         case ast.Assign():
             return [target.id for target in node.targets if isinstance(target, ast.Name)]
-        case ast.AnnAssign(target=ast.Name()):
-            return [node.target.id]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
     return []
 
 
