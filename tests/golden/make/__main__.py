@@ -151,8 +151,8 @@ def report_inputs(stored: Mapping[str, np.ndarray]) -> Iterator[str]:
         for name in SPREADS
         for key, value in batch(name).items()
     }
-    equal = sum(value <= TOLERANCE for value in found.values())
-    yield f"inputs: {len(found)} arrays of {len(SPREADS)} batches made, {equal} equal ({list(found.values()).count(0)} exact)"
+    equal, exact = (sum(value <= most for value in found.values()) for most in (TOLERANCE, 0))
+    yield f"inputs: {len(found)} arrays of {len(SPREADS)} batches made, {equal} equal ({exact} exact)"
     yield from (f"different: {key} by {value:.1e}" for key, value in found.items() if not value <= TOLERANCE)
 
 

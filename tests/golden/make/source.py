@@ -114,12 +114,11 @@ class Code(dict[str, Any]):
         self._run(node)
         return self[name]
 
-    def _run(self, *nodes: ast.stmt) -> None:
-        for node in nodes:
-            if isinstance(node, ast.FunctionDef):
-                # compiling changes nothing but the time and, through fused operations, the last digit
-                node.decorator_list = [d for d in node.decorator_list if "torch.compile" not in ast.unparse(d)]
-        tree = ast.fix_missing_locations(ast.Module(list(nodes), []))
+    def _run(self, node: ast.stmt) -> None:
+        if isinstance(node, ast.FunctionDef):
+            # compiling changes nothing but the time and, through fused operations, the last digit
+            node.decorator_list = [d for d in node.decorator_list if "torch.compile" not in ast.unparse(d)]
+        tree = ast.fix_missing_locations(ast.Module([node], []))
         # annotations are not evaluated: they name classes that nothing else needs
         flags = __future__.annotations.compiler_flag
         exec(compile(tree, f"{self.repository.commit}:{self.path}", "exec", flags, dont_inherit=True), self)
@@ -153,7 +152,10 @@ class Code(dict[str, Any]):
 
         They become a function of ``arguments`` ("a, b") that returns every local name.
         """
-        tree = next(n for n in ast.walk(self.tree) if getattr(n, "name", None) == function)
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+        tree = next((n for n in ast.walk(self.tree) if isinstance(n, kinds) and n.name == function), None)
+        if tree is None:
+            raise SourceError(f"{self.repository.library}: no function {function} in {self.path}")
         for parent in ast.walk(tree):
             for body in (getattr(parent, field, None) for field in ("body", "orelse")):
                 starts = [ast.unparse(node) for node in body] if isinstance(body, list) else []
