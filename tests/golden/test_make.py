@@ -35,7 +35,7 @@ def decorated(x):
 
 
 @torch.compile
-def loss(logp, mask: engine.Mask):
+def loss(logp, mask: engine.Mask | None):
     weighted = -SCALE * logp
     return masked_mean(weighted, mask)
 
