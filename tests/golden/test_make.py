@@ -110,7 +110,7 @@ def made(monkeypatch: pytest.MonkeyPatch, folder: Path, case: dict[str, object],
 def test_a_function_is_taken_at_the_commit_and_compared(library, monkeypatch):
     folder, commit = library
     run = made(monkeypatch, folder, entry(commit), 1.0)
-    assert not (run.different or run.not_made or run.failed)
+    assert not (run.different or run.not_made or run.errors)
     np.testing.assert_allclose(run.arrays["oat/tiny_loss@tiny/loss"], stored(1.0)["oat/tiny_loss@tiny/loss"], 1e-12)
 
 
@@ -136,7 +136,7 @@ def test_an_absent_commit_names_library_commit_and_folder(library, monkeypatch):
     with pytest.raises(SourceError, match=f"^oat: commit {absent} is not in {folder}: give a git directory"):
         Repository("oat", folder, absent)
     run = made(monkeypatch, folder, entry(absent), 1.0)
-    assert run.failed and f"commit {absent}" in run.not_made["oat/tiny_loss@tiny"]
+    assert run.errors == {run.not_made["oat/tiny_loss@tiny"]} and f"commit {absent}" in run.errors.pop()
 
 
 def test_an_absent_file_names_library_file_and_commit(library, monkeypatch):
@@ -147,7 +147,7 @@ def test_an_absent_file_names_library_file_and_commit(library, monkeypatch):
 
 def test_a_library_without_a_folder_is_not_made_and_no_failure():
     run = command.make({}, [entry("")], {})
-    assert run.not_made == {"oat/tiny_loss@tiny": "no folder given: oat=PATH"} and not run.failed
+    assert run.not_made == {"oat/tiny_loss@tiny": "no folder given: oat=PATH"} and not run.errors
 
 
 def test_what_is_heavy_is_a_stub_that_fails_when_it_is_called(library):

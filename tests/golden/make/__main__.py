@@ -84,8 +84,8 @@ class Run:
     exact: set[str] = field(default_factory=set)
     not_made: dict[str, str] = field(default_factory=dict)
     """The reason by case."""
-    failed: bool = False
-    """Whether a case was not made although its library has a folder."""
+    errors: set[str] = field(default_factory=set)
+    """Why cases were not made although their library has a folder."""
 
     def make(self, case: Case, adapter: Adapter, stored: Mapping[str, np.ndarray]) -> None:
         name = case.entry["id"]
@@ -120,7 +120,7 @@ def make(folders: Mapping[str, Path], entries: Iterable[dict[str, Any]], stored:
             run.make(Case(repository_of(library, folders[library], commit), entry, file), adapter_of(entry), stored)
         except SourceError as error:
             run.not_made[entry["id"]] = str(error)
-            run.failed = True
+            run.errors.add(str(error))
     return run
 
 
@@ -187,9 +187,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.check:
         print(f"torch {torch.__version__} on {torch.backends.cpu.get_cpu_capability()}")
         print(*report_inputs(arrays()), *report(run, entries), sep="\n")
-    elif run.failed:
-        print(*sorted(set(run.not_made.values())), sep="\n", file=sys.stderr)
-    return int(run.failed or (options.check and bool(run.different)))
+    elif run.errors:
+        print(*sorted(run.errors), sep="\n", file=sys.stderr)
+    return int(bool(run.errors) or (options.check and bool(run.different)))
 
 
 if __name__ == "__main__":
