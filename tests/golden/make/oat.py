@@ -14,7 +14,7 @@ GIVEN = (
 
 
 def policy_loss(case: Case) -> Made:
-    block, logp, operations = None, case.leaf(), case.repository.code("oat/utils/ops.py")
+    logp, operations = case.leaf(), case.repository.code("oat/utils/ops.py")
     args = Settings({"reinforce_update": False} | case.settings)
     aggregator = operations["masked_mean"]
     if args.critic_type == "drgrpo":
