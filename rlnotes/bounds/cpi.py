@@ -40,8 +40,8 @@ def policy_advantage(mdp: MDP, old: np.ndarray, other: np.ndarray) -> float:
 def conservative_penalty(gamma: Numbers, gain: Numbers, alpha: Numbers) -> np.ndarray:
     """2 gamma eps alpha^2 / (1 - gamma)^2: 002 eqs. (59), (60). Arrays broadcast.
 
-    >>> print(conservative_penalty(gamma=0.5, gain=1.0, alpha=0.5))
-    1.0
+    >>> print(conservative_penalty(gamma=0.5, gain=1.0, alpha=0.25))
+    0.25
     """
     return forms.mean_tv(gamma, np.multiply(alpha, gain), alpha)
 
@@ -52,7 +52,7 @@ def kakade_langford_penalty(gamma: Numbers, gain: Numbers, alpha: Numbers) -> np
     Attained at every gamma and alpha. 002 eq. (59) is larger, by little for a small step and 1 / (1 - gamma) times for
     a whole one.
 
-    >>> print(kakade_langford_penalty(gamma=0.5, gain=1.0, alpha=0.25))  # conservative_penalty is 0.25
+    >>> print(kakade_langford_penalty(gamma=0.5, gain=1.0, alpha=0.25))
     0.2
     """
     return forms.shift_penalty(gamma, np.multiply(alpha, gain), forms.coupled_occupancy_shift(gamma, alpha))
@@ -76,7 +76,7 @@ def kakade_langford_step_size(gamma: float, advantage: float, gain: float) -> fl
 
     It is at least as large. As (1 - gamma) g <= eps, it stays below .4143 (1 - gamma) / gamma.
 
-    >>> round(kakade_langford_step_size(gamma=0.5, advantage=2.0, gain=1.0), 3)  # step_size is 0.25
+    >>> round(kakade_langford_step_size(gamma=0.5, advantage=2.0, gain=1.0), 3)
     0.414
     """
     if advantage <= 0 or gain == 0:

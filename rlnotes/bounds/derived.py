@@ -328,7 +328,7 @@ def improvement_limit(model: TokenModel, target: Policy, behavior: Policy) -> In
     """|J' - J| is at most TV of whole answers, by Pinsker and Bretagnolle-Huber. Needs no common support.
 
     >>> from rlnotes.exact.token_families import one_step
-    >>> claim = improvement_limit(*one_step(target=[0.75, 0.25], behavior=[0.5, 0.5], reward=[1, 0]))
+    >>> claim = improvement_limit(*one_step([0.75, 0.25], [0.5, 0.5], reward=[1, 0]))
     >>> print(f"{claim.left:.3f} <= {claim.right:.3f}")
     0.250 <= 0.268
     """
@@ -340,7 +340,7 @@ def surrogate_limit(model: TokenModel, target: Policy, behavior: Policy) -> Ineq
     """|L| is at most TV plus KL of whole answers, TV bounded as before. Raises ``SupportError``.
 
     >>> from rlnotes.exact.token_families import one_step
-    >>> claim = surrogate_limit(*one_step(target=[0.75, 0.25], behavior=[0.5, 0.5], reward=[1, 0]))
+    >>> claim = surrogate_limit(*one_step([0.75, 0.25], [0.5, 0.5], reward=[1, 0]))
     >>> print(f"{claim.left:.3f} <= {claim.right:.3f}")
     0.250 <= 0.412
     """

@@ -38,8 +38,7 @@ def moments(gradient: np.ndarray, estimates: np.ndarray, probs: np.ndarray) -> M
 
     Raises ``ValueError`` for shapes that do not fit and for probabilities that are none.
 
-    >>> estimates = np.array([[2.0, 0.0], [0.0, 0.0]])
-    >>> moments(gradient=np.array([1.0, 0.0]), estimates=estimates, probs=np.array([0.5, 0.5]))
+    >>> moments(gradient=np.array([1.0]), estimates=np.array([[2.0], [0.0]]), probs=np.full(2, 0.5))
     Moments(gradient_squared=1.0, alignment=0.0, bias_squared=0.0, variance=1.0)
     """
     gradient = finite("gradient", gradient, (None,))
@@ -157,7 +156,7 @@ def quadratic_step(
     Raises ``ValueError`` for shapes that do not fit, probabilities that are none, and an H that is not symmetric.
 
     >>> noisy = np.array([[-4.0], [0.0]])  # at theta = 2 the gradient is -2
-    >>> bound = quadratic_step(np.eye(1), np.array([2.0]), noisy, np.array([0.5, 0.5]), step=0.5)
+    >>> bound = quadratic_step(np.eye(1), np.array([2.0]), noisy, np.full(2, 0.5), step=0.5)
     >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
     1.000 >= 1.000
     """
@@ -207,7 +206,8 @@ def token_step(
 
     >>> from rlnotes.exact.token_families import one_step
     >>> model, policy, _ = one_step(target=[0.5, 0.5], behavior=[0.5, 0.5], reward=[1, 0])
-    >>> bound = token_step(model, [np.zeros((1, 1, 2))], policy, token_gradients.reinforce_weights(model), 1.0, 0.5)
+    >>> logits, weights = [np.zeros((1, 1, 2))], token_gradients.reinforce_weights(model)
+    >>> bound = token_step(model, logits, policy, weights, step=1.0, smoothness=0.5)
     >>> print(f"{bound.true:.4f} >= {bound.lower:.4f}")
     0.1155 >= 0.0625
     """

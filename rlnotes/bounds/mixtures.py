@@ -23,7 +23,7 @@ def distance_to_behavior(mdp: MDP, mixture: Mixture, pi: np.ndarray) -> float:
     """E_{d_beta} TV(pi, pi_i): of the new policy, the first penalty of 000 Theorem 5.1; of the current one, S_k.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
     >>> round(distance_to_behavior(mdp, mixture, answers(0.75)), 3)  # the mean of 0.5 and 0.25
     0.375
     """
@@ -34,7 +34,7 @@ def update_shift(mdp: MDP, mixture: Mixture, new: np.ndarray, current: np.ndarra
     """U_k = E_{d_beta} TV(new, current): 000 section 5.3.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
     >>> round(update_shift(mdp, mixture, new=answers(0.75), current=answers(0.5)), 3)
     0.25
     """
@@ -46,7 +46,7 @@ def staleness(mdp: MDP, mixture: Mixture, current: np.ndarray) -> float:
     """S_k = E_{d_beta} TV(current, pi_i): 000 section 5.3.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
     >>> round(staleness(mdp, mixture, current=answers(0.5)), 3)  # the mean of 0.25 and 0
     0.125
     """
@@ -57,8 +57,8 @@ def largest_mixture_gain(mdp: MDP, mixture: Mixture, new: np.ndarray) -> float:
     """C = max over (s, i) of abs E_new A^beta: 000 section 5.2.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
-    >>> round(largest_mixture_gain(mdp, mixture, answers(0.75)), 4)  # (0.75 - 0.25)(1 + 0.5 * 0.25)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
+    >>> round(largest_mixture_gain(mdp, mixture, answers(0.75)), 4)  # 0.5 (1 + 0.5 * 0.25)
     0.5625
     """
     return float(np.abs((mdp.policy(new, "new")[:, None] * mixtures.values(mdp, mixture).a).sum(-1)).max())
@@ -70,10 +70,10 @@ def surrogate(mdp: MDP, mixture: Mixture, new: np.ndarray, advantages: np.ndarra
     With A^beta it is L_beta, :func:`rlnotes.exact.mixtures.surrogate`. 000 section 5.4 has estimates there.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
     >>> new, advantages = answers(0.75), mixtures.values(mdp, mixture).a
-    >>> print(f"{surrogate(mdp, mixture, new, advantages):.2f} = {mixtures.surrogate(mdp, mixture, new):.2f}")
-    0.25 = 0.25
+    >>> round(surrogate(mdp, mixture, new, advantages), 4)
+    0.25
     """
     gain = (mdp.policy(new, "new")[:, None] * advantages).sum(-1)
     return float((mixtures.occupancy(mdp, mixture) * gain).sum()) / (1 - mdp.gamma)
@@ -97,7 +97,7 @@ def triangle(mdp: MDP, mixture: Mixture, new: np.ndarray, current: np.ndarray) -
     """E TV(new, pi_i) <= U_k + S_k: 000 section 5.3.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
     >>> claim = triangle(mdp, mixture, new=answers(0.75), current=answers(0.5))
     >>> print(f"{claim.left:.3f} <= {claim.right:.3f}")
     0.375 <= 0.375
@@ -110,7 +110,7 @@ def mixture_bias(mdp: MDP, mixture: Mixture, current: np.ndarray) -> Inequality:
     """J(current) - J_mix <= 2 max abs A^{pi_k} / (1 - gamma) S_k: 000 section 5.2, at either level.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
     >>> claim = mixture_bias(mdp, mixture, current=answers(0.5))
     >>> print(f"{claim.left:.2f} <= {claim.right:.2f}")
     0.09 <= 0.31
@@ -128,7 +128,7 @@ def average_tv_largest(mdp: MDP, mixture: Mixture, new: np.ndarray) -> Bound:
     Raises ``ValueError`` unless trajectories keep their policy.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
     >>> bound = average_tv_largest(mdp, mixture, new=answers(0.75))
     >>> print(f"{bound.true:.2f} >= {bound.lower:.2f}")
     0.41 >= -0.59
@@ -143,7 +143,7 @@ def average_tv_by_policy(mdp: MDP, mixture: Mixture, new: np.ndarray) -> Bound:
     """:func:`average_tv_largest` with each policy's own C_i, as 000 section 4.2 suggests: one penalty per policy.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
     >>> bound = average_tv_by_policy(mdp, mixture, new=answers(0.75))
     >>> print(f"{bound.true:.2f} >= {bound.lower:.2f}")
     0.41 >= -0.47
@@ -161,8 +161,8 @@ def mixture_bound(
     """J(new) - J_mix beside ``predicted`` and some penalties.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
-    >>> bound = mixture_bound("a claim", mdp, mixture, answers(0.75), predicted=0.5, penalties={"P": 0.25})
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
+    >>> bound = mixture_bound("a claim", mdp, mixture, answers(0.75), 0.5, {"P": 0.25})
     >>> print(f"{bound.true:.2f} >= {bound.lower:.2f}")
     0.41 >= 0.25
     """
@@ -179,7 +179,7 @@ def theorem_5_1(mdp: MDP, mixture: Mixture, new: np.ndarray, current: np.ndarray
     000 Theorem 5.1, at either level, with the advantages A^beta of the behaviour process.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
     >>> bound = theorem_5_1(mdp, mixture, new=answers(0.75), current=answers(0.5))
     >>> print(f"{bound.true:.2f} >= {bound.lower:.2f}")
     0.31 >= -0.91
@@ -197,10 +197,10 @@ def corollary_5_3(mdp: MDP, mixture: Mixture, new: np.ndarray, current: np.ndarr
     000 Corollary 5.3.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
     >>> bound = corollary_5_3(mdp, mixture, new=answers(0.75), current=answers(0.5))
-    >>> print(f"{bound.true:.2f} >= {bound.lower:.2f};", {key: round(p, 2) for key, p in bound.penalties.items()})
-    0.31 >= -0.91; {'C1 U': 0.56, 'C2 S': 0.59}
+    >>> print(f"{bound.true:.2f} >= {bound.lower:.2f}, L is {bound.surrogate:.2f}")
+    0.31 >= -0.91, L is 0.25
     """
     penalties = _split_penalties(mdp, mixture, new, current)
     return _current_bound("000 Corollary 5.3", mdp, mixture, new, current, mixtures.values(mdp, mixture).a, penalties)
@@ -214,10 +214,11 @@ def estimated_advantages(
     000 sections 5.4 and 9, whose factor M is not needed while ratios are not clipped: their mean is 1.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
-    >>> bound = estimated_advantages(mdp, mixture, answers(0.75), answers(0.5), mixtures.values(mdp, mixture).a + 0.1)
-    >>> print(f"{bound.true:.2f} >= {bound.lower:.2f};", {key: round(p, 2) for key, p in bound.penalties.items()})
-    0.31 >= -0.91; {'C1 U': 0.56, 'C2 S': 0.59, 'ε_A/(1-γ)': 0.2}
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
+    >>> estimates = mixtures.values(mdp, mixture).a + 0.1
+    >>> bound = estimated_advantages(mdp, mixture, answers(0.75), answers(0.5), estimates)
+    >>> print(f"{bound.true:.2f} >= {bound.lower:.2f}, L is {bound.surrogate:.2f}")
+    0.31 >= -0.91, L is 0.45
     """
     error = float(np.abs(advantages - mixtures.values(mdp, mixture).a).max())
     penalties = _split_penalties(mdp, mixture, new, current)
@@ -232,7 +233,7 @@ def current_advantages(mdp: MDP, mixture: Mixture, new: np.ndarray, current: np.
     advantages in mind. They must be estimated off-policy.
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
-    >>> mdp, mixture = twice_in_a_row(gamma=0.5), two_versions(old=0.25, current=0.5, share=0.5, sigma=0.0)
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
     >>> bound = current_advantages(mdp, mixture, new=answers(0.75), current=answers(0.5))
     >>> print(f"{bound.true:.2f} >= {bound.lower:.2f}")
     0.31 >= -0.25

@@ -156,7 +156,7 @@ def linear(tv_sum: Numbers, reward_max: Numbers) -> np.ndarray:
 def composite(horizon: Numbers, tv_max: Numbers, tv_sum: Numbers, reward_max: Numbers) -> np.ndarray:
     """The smaller of :func:`quadratic` and :func:`linear`: 004 B.3.
 
-    >>> print(composite(horizon=10, tv_max=0.1, tv_sum=0.2, reward_max=1.0).round(3))  # quadratic is 1.8
+    >>> print(composite(horizon=10, tv_max=0.1, tv_sum=0.2, reward_max=1.0).round(3))
     0.8
     """
     return np.minimum(quadratic(horizon, tv_max, reward_max), linear(tv_sum, reward_max))
@@ -189,8 +189,8 @@ def coupling_chain(horizon: Numbers, tv_max: Numbers) -> np.ndarray:
 def position_minimum(horizon: Numbers, tv_max: Numbers, kl_max: Numbers) -> np.ndarray:
     """2 D sum_t min(coupling, Pinsker, Bretagnolle-Huber), the last two on the KL of the contexts of position t.
 
-    >>> print(position_minimum(horizon=2, tv_max=0.25, kl_max=0.01).round(4))  # 2 * 0.25 * sqrt(0.01 / 2)
-    0.0354
+    >>> print(position_minimum(horizon=2, tv_max=0.25, kl_max=0.02).round(4))  # D sqrt(0.04)
+    0.05
     """
     horizon, tv_max, kl_max = np.broadcast_arrays(
         _horizon(horizon), total_variation("tv_max", tv_max), amount("kl_max", kl_max)
@@ -264,7 +264,7 @@ def token_gradient_bias_martingale(horizon: Numbers, tv_max: Numbers, score_max:
     Elementary, derived for this course. Advantages along an answer are increments of a martingale that stays within
     1 + 2 T D, so T of them times T scores are worth sqrt(T) and not T.
 
-    >>> print(token_gradient_bias_martingale(horizon=10, tv_max=0.01, score_max=1.0).round(3))  # the other is 0.9
+    >>> print(token_gradient_bias_martingale(horizon=10, tv_max=0.01, score_max=1.0).round(3))
     0.552
     """
     horizon, shift = _horizon(horizon), total_variation("tv_max", tv_max)

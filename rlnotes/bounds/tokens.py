@@ -78,7 +78,7 @@ def kl_max(model: TokenModel, target: Policy, behavior: Policy) -> float:
     """The largest KL(behavior, target) of the next token, over contexts that either policy reaches.
 
     >>> from rlnotes.exact.token_families import parity
-    >>> round(kl_max(*parity(horizon=2, old=0.5, shift=0.25)), 3)  # log(4/3) / 2, of a fair coin from one of 3/4
+    >>> round(kl_max(*parity(horizon=2, old=0.5, shift=0.25)), 3)  # log(4/3) / 2
     0.144
     """
     kl = divergences.context_kl(model, behavior, target)
@@ -307,7 +307,7 @@ def composite(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
     """J' - J >= L less the smaller of the two penalties: 004 B.3.
 
     >>> from rlnotes.exact.token_families import parity
-    >>> bound = composite(*parity(horizon=2, old=0.5, shift=0.25))  # the quadratic one is smaller here
+    >>> bound = composite(*parity(horizon=2, old=0.5, shift=0.25))  # the quadratic one
     >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
     -0.125 >= -0.250
     """

@@ -111,7 +111,7 @@ def any_baseline_as_printed(model: TokenModel, target: Policy, behavior: Policy,
     False unless b = J and all answers have one length. At b = 0 it promises T J for doing nothing.
 
     >>> from rlnotes.exact.token_families import two_lengths
-    >>> bound = any_baseline_as_printed(*two_lengths(), baseline=0.5)  # the two policies are the same
+    >>> bound = any_baseline_as_printed(*two_lengths(), baseline=0.5)  # of equal policies
     >>> print(f"{bound.true:.3f} < {bound.lower:.3f}")
     0.000 < 0.250
     """
