@@ -14,7 +14,7 @@ from rlnotes.exact.mixtures import Mixture
 def max_tv_penalty(gamma: forms.Numbers, advantage: forms.Numbers, tv_max: forms.Numbers) -> np.ndarray:
     """2 gamma xi D^2 / (1 - gamma)^2: 004 eq. (2). Half of what is true.
 
-    >>> print(max_tv_penalty(gamma=0.5, advantage=1.0, tv_max=0.25))  # mdp_closed_forms.max_tv is 0.5
+    >>> print(max_tv_penalty(gamma=0.5, advantage=1.0, tv_max=0.25))  # the truth: 0.5
     0.25
     """
     return forms.max_tv(gamma, advantage, tv_max) / 2

@@ -22,7 +22,7 @@ Numbers = float | np.ndarray
 class Moments(NamedTuple):
     """All that the lemma asks of a gradient and its estimate: 003 sections 3.1, 3.2.
 
-    >>> known = Moments(gradient_squared=1.0, alignment=0.0, bias_squared=0.0, variance=3.0)
+    >>> known = Moments(gradient_squared=1, alignment=0, bias_squared=0, variance=3)
     >>> best_step(smoothness=1.0, known=known)  # 1 without the noise
     0.25
     """
@@ -38,7 +38,7 @@ def moments(gradient: np.ndarray, estimates: np.ndarray, probs: np.ndarray) -> M
 
     Raises ``ValueError`` for shapes that do not fit and for probabilities that are none.
 
-    >>> moments(gradient=np.array([1.0]), estimates=np.array([[2.0], [0.0]]), probs=np.full(2, 0.5))
+    >>> moments(np.array([1.0]), estimates=np.array([[2.0], [0.0]]), probs=np.full(2, 0.5))
     Moments(gradient_squared=1.0, alignment=0.0, bias_squared=0.0, variance=1.0)
     """
     gradient = finite("gradient", gradient, (None,))
@@ -87,7 +87,7 @@ def noise_penalty(step: Numbers, smoothness: Numbers, variance: Numbers, bias_sq
 def progress(step: Numbers, smoothness: float, known: Moments) -> np.ndarray:
     """A + B - C, the least expected progress of a step.
 
-    >>> known = Moments(gradient_squared=1.0, alignment=0.0, bias_squared=0.0, variance=3.0)
+    >>> known = Moments(gradient_squared=1, alignment=0, bias_squared=0, variance=3)
     >>> print(progress(step=np.array([0.25, 0.5, 1.0]), smoothness=1.0, known=known))
     [ 0.125  0.    -1.   ]
     """
@@ -103,7 +103,7 @@ def best_step(smoothness: float, known: Moments) -> float:
 
     It falls with the variance, as 003 section 3.2 says. Raises ``ValueError`` for an estimate that is surely 0.
 
-    >>> known = Moments(gradient_squared=1.0, alignment=0.0, bias_squared=0.0, variance=3.0)
+    >>> known = Moments(gradient_squared=1, alignment=0, bias_squared=0, variance=3)
     >>> best_step(smoothness=2.0, known=known), best_step(smoothness=1.0, known=known)
     (0.125, 0.25)
     """
@@ -117,7 +117,7 @@ def best_step(smoothness: float, known: Moments) -> float:
 def best_progress(smoothness: float, known: Moments) -> float:
     """A + B - C at :func:`best_step`: <grad J, E g>^2 / (2 L E|g|^2), which no rescaling of the estimate changes.
 
-    >>> known = Moments(gradient_squared=1.0, alignment=0.0, bias_squared=0.0, variance=3.0)
+    >>> known = Moments(gradient_squared=1, alignment=0, bias_squared=0, variance=3)
     >>> best_progress(smoothness=1.0, known=known)
     0.125
     """
@@ -128,7 +128,7 @@ def best_progress(smoothness: float, known: Moments) -> float:
 def largest_step(smoothness: float, known: Moments) -> float:
     """The step beyond which A + B - C is negative: twice :func:`best_step`.
 
-    >>> known = Moments(gradient_squared=1.0, alignment=0.0, bias_squared=0.0, variance=3.0)
+    >>> known = Moments(gradient_squared=1, alignment=0, bias_squared=0, variance=3)
     >>> largest_step(smoothness=1.0, known=known)
     0.5
     """
@@ -179,7 +179,7 @@ def token_moments(model: TokenModel, target: Policy, behavior: Policy, weights: 
     ``weights`` (B, V**T, T) are those of :mod:`rlnotes.exact.token_gradients`.
 
     >>> from rlnotes.exact.token_families import one_step
-    >>> model, policy, _ = one_step(target=[0.5, 0.5], behavior=[0.5, 0.5], reward=[1, 0])
+    >>> model, policy, _ = one_step([0.5, 0.5], [0.5, 0.5], reward=[1, 0])
     >>> token_moments(model, policy, policy, token_gradients.reinforce_weights(model))
     Moments(gradient_squared=0.125, alignment=0.0, bias_squared=0.0, variance=0.125)
     """
@@ -205,7 +205,7 @@ def token_step(
     estimate that is too small the lemma need not hold.
 
     >>> from rlnotes.exact.token_families import one_step
-    >>> model, policy, _ = one_step(target=[0.5, 0.5], behavior=[0.5, 0.5], reward=[1, 0])
+    >>> model, policy, _ = one_step([0.5, 0.5], [0.5, 0.5], reward=[1, 0])
     >>> logits, weights = [np.zeros((1, 1, 2))], token_gradients.reinforce_weights(model)
     >>> bound = token_step(model, logits, policy, weights, step=1.0, smoothness=0.5)
     >>> print(f"{bound.true:.4f} >= {bound.lower:.4f}")

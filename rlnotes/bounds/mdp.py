@@ -59,7 +59,7 @@ def reward_range(mdp: MDP) -> float:
 def state_tv(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """TV (...,) of two policies (..., A) in each state, in [0, 1].
 
-    >>> print(state_tv(np.array([[0.75, 0.25], [0.5, 0.5]]), np.array([[0.5, 0.5], [0.5, 0.5]])))
+    >>> print(state_tv(np.array([[0.75, 0.25], [0.5, 0.5]]), np.full((2, 2), 0.5)))
     [0.25 0.  ]
     """
     return divergences.tv(log_probs(p), log_probs(q))
@@ -188,8 +188,8 @@ def distribution_shift(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
 
     >>> from rlnotes.exact.pathologies import two_rooms
     >>> case = two_rooms(gamma=0.9)
-    >>> print(f"{surrogate(*case):.2f} + {distribution_shift(*case):.2f} is the change of J")
-    -15.47 + 22.93 is the change of J
+    >>> print(f"{surrogate(*case):.2f} + {distribution_shift(*case):.2f}")  # the change of J
+    -15.47 + 22.93
     """
     shift = occupancy(mdp, new) - occupancy(mdp, old)
     return float(shift @ gains(mdp, new, old)) / (1 - mdp.gamma)

@@ -24,7 +24,7 @@ def distance_to_behavior(mdp: MDP, mixture: Mixture, pi: np.ndarray) -> float:
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
     >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
-    >>> round(distance_to_behavior(mdp, mixture, answers(0.75)), 3)  # the mean of 0.5 and 0.25
+    >>> round(distance_to_behavior(mdp, mixture, answers(0.75)), 3)
     0.375
     """
     return float((mixtures.occupancy(mdp, mixture) * state_tv(mdp.policy(pi), mixture.policies).T).sum())
@@ -58,7 +58,7 @@ def largest_mixture_gain(mdp: MDP, mixture: Mixture, new: np.ndarray) -> float:
 
     >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
     >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
-    >>> round(largest_mixture_gain(mdp, mixture, answers(0.75)), 4)  # 0.5 (1 + 0.5 * 0.25)
+    >>> round(largest_mixture_gain(mdp, mixture, answers(0.75)), 4)
     0.5625
     """
     return float(np.abs((mdp.policy(new, "new")[:, None] * mixtures.values(mdp, mixture).a).sum(-1)).max())
@@ -84,7 +84,7 @@ def common_radius(policies: np.ndarray) -> float:
 
     No policy is closer than this to all of them everywhere. Of two policies, the midpoint is as close.
 
-    >>> common_radius(np.array([[[0.75, 0.25]], [[0.25, 0.75]]]))  # of two policies in one state
+    >>> common_radius(np.array([[[0.75, 0.25]], [[0.25, 0.75]]]))
     0.25
     """
     return max((float(state_tv(p, q).max()) / 2 for p, q in combinations(policies, 2)), default=0.0)

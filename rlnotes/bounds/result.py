@@ -17,7 +17,7 @@ class Bound:
     ``true``: J(new) - J(old). ``surrogate``: L, without J(old). ``penalties``: by name, in the order of the source; one
     may be infinite. ``floor``: the smallest change that is possible at all.
 
-    >>> bound = Bound("a claim", true=-0.25, surrogate=0.0, penalties={"shift": 0.5}, floor=-1.0)
+    >>> bound = Bound("a claim", true=-0.25, surrogate=0, penalties={"P": 0.5}, floor=-1)
     >>> bound.lower, bound.holds, bound.vacuous, bound.tightness
     (-0.5, True, False, 0.5)
     """

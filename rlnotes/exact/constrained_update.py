@@ -152,7 +152,7 @@ def clipped_update(data: StaleData, mechanism: Mechanism, epsilon: float) -> np.
 
     >>> one = np.array([[0.5, 0.5]])  # a bandit; the data come from the current policy
     >>> data = StaleData(np.ones((1, 1)), one[None], one, np.array([[[1.0, -1.0]]]))
-    >>> print(clipped_update(data, "ppo", epsilon=0.25).round(3))  # the ratios are 1.25 and 0.75
+    >>> print(clipped_update(data, "ppo", epsilon=0.25).round(3))
     [[0.625 0.375]]
     """
     S, M, A = data.advantages.shape

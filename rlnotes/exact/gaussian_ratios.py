@@ -51,9 +51,9 @@ def closed_share(
     Raises ``ValueError`` as :func:`law` does, and for an epsilon outside (0, 1).
 
     >>> lengths = np.array([1, 100])
-    >>> print(closed_share(0.0, 0.1, lengths, "token", epsilon=0.2, positive=True).round(3))
+    >>> print(closed_share(0.0, 0.1, lengths, "token", 0.2, positive=True).round(3))
     [0.034 0.034]
-    >>> print(closed_share(0.0, 0.1, lengths, "sequence", epsilon=0.2, positive=True).round(3))
+    >>> print(closed_share(0.0, 0.1, lengths, "sequence", 0.2, positive=True).round(3))
     [0.034 0.428]
     """
     if not 0 < epsilon < 1:

@@ -79,7 +79,7 @@ def best_baseline(probs: object, values: object, scores: object) -> float:
     ``scores`` (V, D) are the gradients s of log p of every outcome, ``probs`` and ``values`` (V,). Raises
     ``ValueError`` where all scores are 0, so that every baseline is as good.
 
-    >>> round(best_baseline(probs=[0.75, 0.25], values=[1.0, 0.0], scores=[[0.25], [-0.75]]), 3)
+    >>> round(best_baseline([0.75, 0.25], values=[1, 0], scores=[[0.25], [-0.75]]), 3)
     0.25
     """
     probs = distribution("probs", probs, (None,))
@@ -100,7 +100,7 @@ def sample_moments(
     than ``MOST_SAMPLES`` samples.
 
     >>> mean = lambda log_ratio, values: values.mean()
-    >>> found = sample_moments(mean, behavior=[0.5, 0.5], log_ratio=[0.0, 0.0], values=[1.0, 0.0], n=2)
+    >>> found = sample_moments(mean, [0.5, 0.5], log_ratio=[0, 0], values=[1, 0], n=2)
     >>> round(found.mean, 3), round(found.variance, 3)  # a fair coin's 1/4, over n
     (0.5, 0.125)
     """

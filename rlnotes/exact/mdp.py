@@ -171,8 +171,8 @@ def surrogate(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
     >>> from rlnotes.exact.pathologies import two_rooms
     >>> mdp, new, old = two_rooms(gamma=0.9)
     >>> change = expected_return(mdp, new) - expected_return(mdp, old)
-    >>> print(f"{surrogate(mdp, new, old):.2f} for {change:.2f}")
-    -15.47 for 7.46
+    >>> print(f"L {surrogate(mdp, new, old):.2f}, change {change:.2f}")
+    L -15.47, change 7.46
     """
     gain = gains(mdp, new, old)
     return float(visits(mdp, old) @ gain)

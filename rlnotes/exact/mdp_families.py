@@ -74,8 +74,8 @@ def slow_trap(gamma: float, D: float, support: float = 0.0) -> Case:
 
     >>> from rlnotes.exact.mdp import performance_difference, surrogate
     >>> case = slow_trap(gamma=0.5, D=0.25)
-    >>> print(f"L is {surrogate(*case):.2f}, the change of J {performance_difference(*case):.2f}")
-    L is 1.00, the change of J 0.60
+    >>> print(f"L {surrogate(*case):.2f}, change {performance_difference(*case):.2f}")
+    L 1.00, change 0.60
     """
     k = support
     mdp = trap(gamma, [[1 - 2 * k / (1 - k), -1.0, 1.0], [1.0, -1.0, -1.0]])
@@ -119,8 +119,8 @@ def late_spoiler(gamma: float, m: float, p: float, q: float) -> Case:
 
     >>> from rlnotes.exact.mdp import performance_difference, surrogate
     >>> case = late_spoiler(gamma=0.9, m=0.5, p=0.01, q=0.01)
-    >>> print(f"L is {surrogate(*case):.2f}, the change of J {performance_difference(*case):.2f}")
-    L is 4.28, the change of J -0.04
+    >>> print(f"L {surrogate(*case):.2f}, change {performance_difference(*case):.2f}")
+    L 4.28, change -0.04
     """
     P = np.zeros((4, 2, 4))  # fork, spoiled, paid, unpaid
     P[0, 0, 3] = P[0, 1, 1] = P[1, 0, 2] = P[1, 1, 3] = P[2, :, 2] = P[3, :, 3] = 1

@@ -41,8 +41,8 @@ def door_and_buttons(damage: float, rare: float, careless: float = 0.001, gamma:
 
     >>> from rlnotes.exact.mdp import performance_difference, surrogate
     >>> case = door_and_buttons(damage=10.0, rare=0.01)
-    >>> print(f"{surrogate(*case):.3f} for {performance_difference(*case):.3f}")
-    0.782 for -9.009
+    >>> print(f"L {surrogate(*case):.3f}, change {performance_difference(*case):.3f}")
+    L 0.782, change -9.009
     """
     P = np.zeros((3, 2, 3))
     P[0, 0, 2] = P[0, 1, 1] = P[1, :, 2] = P[2, :, 2] = 1
@@ -64,8 +64,8 @@ def two_rooms(gamma: float = 0.9) -> Case:
 
     >>> from rlnotes.exact.mdp import performance_difference, surrogate
     >>> case = two_rooms(gamma=0.9)
-    >>> print(f"{surrogate(*case):.2f} for {performance_difference(*case):.2f}")
-    -15.47 for 7.46
+    >>> print(f"L {surrogate(*case):.2f}, change {performance_difference(*case):.2f}")
+    L -15.47, change 7.46
     """
     P = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.4, 0.6], [0.1, 0.9]]])
     mdp = MDP(P, np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, 0.0]), gamma)

@@ -55,7 +55,7 @@ def prefix_state(model: TokenModel, prompt: int, t: int, prefix: int) -> int:
 
     >>> from rlnotes.exact.tokens import single_prompt
     >>> model = single_prompt(reward=[0, 1, 1, 0], vocab_size=2, horizon=2)
-    >>> prefix_state(model, prompt=0, t=0, prefix=0), prefix_state(model, prompt=0, t=1, prefix=1)
+    >>> prefix_state(model, 0, t=0, prefix=0), prefix_state(model, 0, t=1, prefix=1)
     (0, 2)
     """
     size = model.vocab_size

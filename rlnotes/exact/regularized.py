@@ -22,7 +22,7 @@ def regularized_optimum(model: TokenModel, reference: Policy, beta: float) -> Re
     Raises ``ValueError`` unless ``beta`` is positive.
 
     >>> from rlnotes.exact.token_families import one_step
-    >>> model, reference, _ = one_step(target=[0.5, 0.5], behavior=[0.5, 0.5], reward=[np.log(3), 0])
+    >>> model, reference, _ = one_step([0.5, 0.5], [0.5, 0.5], reward=[np.log(3), 0])
     >>> policy, value = regularized_optimum(model, reference, beta=1.0)
     >>> print(policy[0].round(3), round(value, 3))  # odds of 3 to 1, and log 2
     [[[0.75 0.25]]] 0.693

@@ -156,7 +156,7 @@ def token_case(case: Slips) -> TokenCase:
     """The same model with all 2**T answers listed, target and behavior.
 
     >>> from rlnotes.exact.tokens import improvement
-    >>> round(improvement(*token_case(Slips("clean", horizon=2, old=0.25, new=0.5))), 4)  # 1/4 - 9/16
+    >>> round(improvement(*token_case(Slips("clean", 2, old=0.25, new=0.5))), 4)  # 1/4 - 9/16
     -0.3125
     """
     rewards = _rewards(case.reward, case.horizon)[sequences(2, case.horizon).sum(1)]

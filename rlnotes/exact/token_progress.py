@@ -49,7 +49,7 @@ def curvature(model: TokenModel, policy: Policy) -> float:
     """The length of the Hessian at one policy, its largest absolute eigenvalue. L of 003 is at least that.
 
     >>> from rlnotes.exact.token_families import one_step
-    >>> model, policy, _ = one_step(target=[0.75, 0.25], behavior=[0.5, 0.5], reward=[1, 0])
+    >>> model, policy, _ = one_step([0.75, 0.25], [0.5, 0.5], reward=[1, 0])
     >>> round(curvature(model, policy), 4), smoothness_bound(model)
     (0.1875, 0.5)
     """
@@ -105,7 +105,8 @@ def curvature_on_the_way(
 
     >>> from rlnotes.exact.tokens import single_prompt
     >>> model, logits = single_prompt([1, 0], vocab_size=2, horizon=1), [np.zeros((1, 1, 2))]
-    >>> round(curvature_on_the_way(model, logits, weights=np.array([[[1.0], [0.0]]]), step=1.0), 3)
+    >>> weights = np.array([[[1.0], [0.0]]])
+    >>> round(curvature_on_the_way(model, logits, weights, step=1.0), 3)
     0.182
     """
     if points < 2:

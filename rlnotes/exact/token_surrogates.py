@@ -79,7 +79,7 @@ def improvement_by_position(model: TokenModel, target: Policy, behavior: Policy)
     """(T,) means of g_t over prefixes of the target: 001 2.3.1. They sum to the improvement, with any support.
 
     >>> from rlnotes.exact.token_families import parity
-    >>> print(improvement_by_position(*parity(horizon=2, old=0.25, shift=0.25)).round(3) + 0.0)
+    >>> print(improvement_by_position(*parity(2, old=0.25, shift=0.25)).round(3) + 0.0)
     [0.125 0.   ]
     """
     return _mean_gain(model, target, behavior, prefix_probs(model, target))

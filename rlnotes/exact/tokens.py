@@ -44,7 +44,7 @@ class TokenModel:
     must emit ``eos`` after ``eos``, so that an answer stands once, padded, and padding changes nothing (ratios are 1).
     Raises ``ValueError`` for shapes and numbers that do not fit, ``MemoryError`` for too many answers.
 
-    >>> model = TokenModel([[0, 1], [1, 0]], vocab_size=2, horizon=1, prompt_weights=[0.5, 0.5])
+    >>> model = TokenModel([[0, 1], [1, 0]], 2, horizon=1, prompt_weights=[0.5, 0.5])
     >>> expected_reward(model, [np.array([[[0.25, 0.75]], [[0.25, 0.75]]])])
     0.5
     """
@@ -112,7 +112,7 @@ def ended(vocab_size: int, t: int, eos: int | None) -> np.ndarray:
 def own_tokens(model: TokenModel) -> np.ndarray:
     """(V**T, T) bool: True on an answer's own tokens, its first ``eos`` included, nothing after it.
 
-    >>> print(own_tokens(single_prompt(reward=[0, 1, 0, 0], vocab_size=2, horizon=2, eos=1)))
+    >>> print(own_tokens(single_prompt([0, 1, 0, 0], vocab_size=2, horizon=2, eos=1)))
     [[ True  True]
      [ True  True]
      [ True False]
@@ -173,7 +173,8 @@ def sequence_probs(model: TokenModel, policy: Policy) -> np.ndarray:
     """The probability (B, V**T) of every prompt with answer; they sum to 1.
 
     >>> model = single_prompt(reward=[0, 0, 0, 1], vocab_size=2, horizon=2)
-    >>> print(sequence_probs(model, single_prompt_policy([[(0.5, 0.5)], [(0.5, 0.5), (0.25, 0.75)]])))
+    >>> policy = single_prompt_policy([[(0.5, 0.5)], [(0.5, 0.5), (0.25, 0.75)]])
+    >>> print(sequence_probs(model, policy))
     [[0.25  0.25  0.125 0.375]]
     """
     return prefix_probs(model, policy)[-1]
@@ -183,7 +184,8 @@ def expected_reward(model: TokenModel, policy: Policy) -> float:
     """J: the mean reward.
 
     >>> model = single_prompt(reward=[0, 0, 0, 1], vocab_size=2, horizon=2)
-    >>> expected_reward(model, single_prompt_policy([[(0.5, 0.5)], [(0.5, 0.5), (0.25, 0.75)]]))
+    >>> policy = single_prompt_policy([[(0.5, 0.5)], [(0.5, 0.5), (0.25, 0.75)]])
+    >>> expected_reward(model, policy)
     0.375
     """
     return float((sequence_probs(model, policy) * model.reward).sum())
@@ -211,9 +213,9 @@ def values(model: TokenModel, policy: Policy) -> TokenValues:
     """Mean final reward after every prefix (V), prefix with token (Q), and their difference: 001 2.3.1.
 
     >>> model = single_prompt(reward=[0, 0, 0, 1], vocab_size=2, horizon=2)
-    >>> v, q, a = values(model, single_prompt_policy([[(0.5, 0.5)], [(0.5, 0.5), (0.25, 0.75)]]))
+    >>> v, q, a = values(model, single_prompt_policy([[(0.5, 0.5)], [(0.5, 0.5), (0, 1)]]))
     >>> print(v[0], q[0])
-    [[0.375]] [[[0.   0.75]]]
+    [[0.5]] [[[0. 1.]]]
     """
     v, q, after = [], [], model.reward
     for t, rows in reversed(list(enumerate(check_policy(model, policy)))):
