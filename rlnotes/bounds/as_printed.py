@@ -11,15 +11,6 @@ from rlnotes.exact.mdp import MDP, expected_return, occupancy, values
 from rlnotes.exact.mixtures import Mixture
 
 
-def max_tv_penalty(gamma: forms.Numbers, advantage: forms.Numbers, tv_max: forms.Numbers) -> np.ndarray:
-    """2 gamma xi D^2 / (1 - gamma)^2: 004 eq. (2). Half of what is true.
-
-    >>> print(max_tv_penalty(gamma=0.5, advantage=1.0, tv_max=0.25))  # the truth: 0.5
-    0.25
-    """
-    return forms.max_tv(gamma, advantage, tv_max) / 2
-
-
 def max_tv(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Bound:
     """J(new) - J(old) >= L - 2 gamma xi D^2 / (1 - gamma)^2: 004 Theorem 2.1. False at every gamma in (0, 1).
 
@@ -30,7 +21,7 @@ def max_tv(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Bound:
     >>> print(f"{bound.true:.3f} < {bound.lower:.3f}")  # -1/12 and -1/18
     -0.083 < -0.056
     """
-    penalty = max_tv_penalty(mdp.gamma, largest_advantage(mdp, old), largest_tv(mdp, new, old))
+    penalty = forms.max_tv(mdp.gamma, largest_advantage(mdp, old), largest_tv(mdp, new, old)) / 2
     return improvement_bound("004 Theorem 2.1, as printed", mdp, new, old, {"2γξ/(1-γ)² D²": penalty})
 
 

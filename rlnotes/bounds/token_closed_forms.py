@@ -312,11 +312,6 @@ def mixed_crossover(horizon: Numbers, kl_max: Numbers) -> np.ndarray:
     return 4 / 9 * uniform_kl(horizon, kl_max)
 
 
-def mixed_least(horizon: Numbers, kl_seq: Numbers) -> np.ndarray:
-    """The least that :func:`mixed` can be at this ``kl_seq``, since ``kl_max`` is at least ``kl_seq`` / T."""
-    return mixed(horizon, amount("kl_seq", kl_seq) / _horizon(horizon), kl_seq)
-
-
 def best_certificate(horizon: Numbers, kl_max: Numbers, kl_seq: Numbers) -> np.ndarray:
     """A bound on L less :func:`minoriser`, whatever the rewards. Not above 0: 001 2.6.1 can certify nothing here.
 
