@@ -66,7 +66,7 @@ def slack(model: TokenModel, target: Policy, behavior: Policy, kind: Slack) -> n
     The minimum must be of the sums: tokens may not choose one by one.
 
     >>> from rlnotes.exact.token_families import parity
-    >>> print(slack(*parity(horizon=2, old=0.5, shift=0.25), kind="tv"))  # a ratio is 0.5 or 1.5
+    >>> print(slack(*parity(horizon=2, old=0.5, shift=0.25), kind="tv"))
     [[0.  0.5 0.5 1. ]]
     """
     if kind == "both":
@@ -165,8 +165,8 @@ def both(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
 
     >>> from rlnotes.exact.token_families import boost_and_spoil
     >>> bound = both(*boost_and_spoil(boosted=0.01, rare=0.0001, slip=0.0001))
-    >>> print(f"L overstates by {bound.surrogate - bound.true:.4f} <= {bound.penalty:.4f}")
-    L overstates by 0.0099 <= 0.0100
+    >>> print(f"L is {bound.surrogate - bound.true:.4f} too high, at most {bound.penalty:.4f}")
+    L is 0.0099 too high, at most 0.0100
     """
     ones, missed = np.ones_like(model.reward), slack(model, target, behavior, "both")
     penalty = scaled(model, _mean(sequence_probs(model, behavior), ones, missed))
@@ -219,7 +219,7 @@ def halved(bound: Bound) -> Bound:
     Of :func:`tokens.tv_chain` it makes T (T - 1) D_TV^2, attained at T = 2, and as D goes to 0 at every T.
 
     >>> from rlnotes.exact.token_families import parity
-    >>> bound = halved(tokens.tv_chain(*parity(horizon=2, old=0.5, shift=0.25)))  # attained
+    >>> bound = halved(tokens.tv_chain(*parity(2, old=0.5, shift=0.25)))  # attained
     >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
     -0.125 >= -0.125
     """

@@ -38,7 +38,7 @@ def moments(gradient: np.ndarray, estimates: np.ndarray, probs: np.ndarray) -> M
 
     Raises ``ValueError`` for shapes that do not fit and for probabilities that are none.
 
-    >>> moments(np.array([1.0]), estimates=np.array([[2.0], [0.0]]), probs=np.full(2, 0.5))
+    >>> moments(np.array([1.0]), np.array([[2.0], [0.0]]), probs=np.full(2, 0.5))
     Moments(gradient_squared=1.0, alignment=0.0, bias_squared=0.0, variance=1.0)
     """
     gradient = finite("gradient", gradient, (None,))
@@ -156,7 +156,7 @@ def quadratic_step(
     Raises ``ValueError`` for shapes that do not fit, probabilities that are none, and an H that is not symmetric.
 
     >>> noisy = np.array([[-4.0], [0.0]])  # at theta = 2 the gradient is -2
-    >>> bound = quadratic_step(np.eye(1), np.array([2.0]), noisy, np.full(2, 0.5), step=0.5)
+    >>> bound = quadratic_step(np.eye(1), 2 * np.ones(1), noisy, np.full(2, 0.5), 0.5)
     >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
     1.000 >= 1.000
     """

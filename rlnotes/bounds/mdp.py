@@ -79,7 +79,7 @@ def largest_kl(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
     """The largest KL(old, new) over states, the direction of 002 eq. (66).
 
     >>> from rlnotes.exact.mdp_families import crossed_fork
-    >>> round(largest_kl(*crossed_fork(gamma=0.5, first=0.25, last=0.25)), 3)  # log(4/3) / 2
+    >>> round(largest_kl(*crossed_fork(0.5, first=0.25, last=0.25)), 3)  # log(4/3) / 2
     0.144
     """
     return float(state_kl(mdp.policy(old, "old"), mdp.policy(new, "new")).max())
@@ -188,8 +188,8 @@ def distribution_shift(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
 
     >>> from rlnotes.exact.pathologies import two_rooms
     >>> case = two_rooms(gamma=0.9)
-    >>> print(f"{surrogate(*case):.2f} + {distribution_shift(*case):.2f}")  # the change of J
-    -15.47 + 22.93
+    >>> print(f"L {surrogate(*case):.2f}, shift {distribution_shift(*case):.2f}")
+    L -15.47, shift 22.93
     """
     shift = occupancy(mdp, new) - occupancy(mdp, old)
     return float(shift @ gains(mdp, new, old)) / (1 - mdp.gamma)

@@ -189,7 +189,7 @@ def coupling_chain(horizon: Numbers, tv_max: Numbers) -> np.ndarray:
 def position_minimum(horizon: Numbers, tv_max: Numbers, kl_max: Numbers) -> np.ndarray:
     """2 D sum_t min(coupling, Pinsker, Bretagnolle-Huber), the last two on the KL of the contexts of position t.
 
-    >>> print(position_minimum(horizon=2, tv_max=0.25, kl_max=0.02).round(4))  # D sqrt(0.04)
+    >>> print(position_minimum(horizon=2, tv_max=0.25, kl_max=0.02).round(4))
     0.05
     """
     horizon, tv_max, kl_max = np.broadcast_arrays(
@@ -264,7 +264,7 @@ def token_gradient_bias_martingale(horizon: Numbers, tv_max: Numbers, score_max:
     Elementary, derived for this course. Advantages along an answer are increments of a martingale that stays within
     1 + 2 T D, so T of them times T scores are worth sqrt(T) and not T.
 
-    >>> print(token_gradient_bias_martingale(horizon=10, tv_max=0.01, score_max=1.0).round(3))
+    >>> print(token_gradient_bias_martingale(10, tv_max=0.01, score_max=1.0).round(3))
     0.552
     """
     horizon, shift = _horizon(horizon), total_variation("tv_max", tv_max)

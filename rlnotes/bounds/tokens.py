@@ -95,7 +95,7 @@ def tv_sum(model: TokenModel, target: Policy, behavior: Policy) -> float:
     """The sum over positions of the mean TV, over contexts of the behavior.
 
     >>> from rlnotes.exact.token_families import parity
-    >>> round(tv_sum(*parity(horizon=2, old=0.5, shift=0.25)), 3)  # 0.25 at either position
+    >>> round(tv_sum(*parity(horizon=2, old=0.5, shift=0.25)), 3)  # 2 * 0.25
     0.5
     """
     tv = divergences.context_tv(model, behavior, target)

@@ -71,7 +71,7 @@ def trm_as_printed(model: TokenModel, target: Policy, behavior: Policy, kept: np
 
     >>> from rlnotes.exact.token_families import begins_with_zero, masked_branch
     >>> case = masked_branch()
-    >>> bound = trm_as_printed(*case, kept=begins_with_zero(case.model), delta=1e-4)
+    >>> bound = trm_as_printed(*case, begins_with_zero(case.model), delta=1e-4)
     >>> print(f"{bound.true:.5f} < {bound.lower:.5f}")
     -0.00039 < 0.00034
     """
@@ -85,7 +85,7 @@ def masked_trm_as_printed(model: TokenModel, target: Policy, behavior: Policy, k
 
     >>> from rlnotes.exact.token_families import begins_with_zero, hidden_branch
     >>> case = hidden_branch()
-    >>> bound = masked_trm_as_printed(*case, kept=begins_with_zero(case.model), delta=1e-4)
+    >>> bound = masked_trm_as_printed(*case, begins_with_zero(case.model), delta=1e-4)
     >>> print(f"{bound.true:.5f} < {bound.lower:.5f}")
     -0.40000 < 0.04962
     """

@@ -56,7 +56,7 @@ def step_kernel(sigma: np.ndarray, kappa: np.ndarray) -> np.ndarray:
     ``sigma`` 0 everywhere gives the trajectory level. Raises ``ValueError`` for chances outside [0, 1] and for rows of
     ``kappa`` that are no distributions.
 
-    >>> print(step_kernel(np.array([0.25, 0.0]), kappa=np.array([[0.0, 1.0], [0.0, 1.0]])))
+    >>> print(step_kernel(np.array([0.25, 0]), kappa=np.array([[0, 1], [0, 1]])))
     [[0.75 0.25]
      [0.   1.  ]]
     """

@@ -114,7 +114,7 @@ PAIRS: dict[str, Callable[[np.random.Generator, int, int], Pair]] = {
 def trajectory_mixture(rng: np.random.Generator, states: int, actions: int, size: int) -> Mixture:
     """``size`` policies, each kept for a whole trajectory.
 
-    >>> mixture = trajectory_mixture(np.random.default_rng(0), states=3, actions=2, size=2)
+    >>> mixture = trajectory_mixture(np.random.default_rng(0), 3, actions=2, size=2)
     >>> print(mixture.kernel)
     [[1. 0.]
      [0. 1.]]

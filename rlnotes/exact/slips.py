@@ -74,7 +74,7 @@ class Slips:
     """The model, and the two policies. Raises ``ValueError`` for what is no reward, horizon or probability.
 
     >>> case = Slips("clean", horizon=2, old=0.25, new=0.5)
-    >>> case.gradient, round(case.moments(case.token_estimates()).mean, 3)  # of J, and of L
+    >>> case.gradient, round(case.moments(case.token_estimates()).mean, 3)  # of J and L
     (-0.25, -0.375)
     """
 
@@ -156,7 +156,7 @@ def token_case(case: Slips) -> TokenCase:
     """The same model with all 2**T answers listed, target and behavior.
 
     >>> from rlnotes.exact.tokens import improvement
-    >>> round(improvement(*token_case(Slips("clean", 2, old=0.25, new=0.5))), 4)  # 1/4 - 9/16
+    >>> round(improvement(*token_case(Slips("clean", 2, 0.25, new=0.5))), 4)  # 1/4 - 9/16
     -0.3125
     """
     rewards = _rewards(case.reward, case.horizon)[sequences(2, case.horizon).sum(1)]

@@ -104,7 +104,7 @@ def curvature_on_the_way(
     An estimate from below of the L that the lemma needs for this step; :func:`smoothness_bound` is a bound.
 
     >>> from rlnotes.exact.tokens import single_prompt
-    >>> model, logits = single_prompt([1, 0], vocab_size=2, horizon=1), [np.zeros((1, 1, 2))]
+    >>> model, logits = single_prompt([1, 0], 2, horizon=1), [np.zeros((1, 1, 2))]
     >>> weights = np.array([[[1.0], [0.0]]])
     >>> round(curvature_on_the_way(model, logits, weights, step=1.0), 3)
     0.182

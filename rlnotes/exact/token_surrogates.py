@@ -69,7 +69,7 @@ def surrogate_by_position(model: TokenModel, target: Policy, behavior: Policy) -
     """(T,) means of g_t over prefixes of the behavior: 001 2.3.1. They sum to L. With any support.
 
     >>> from rlnotes.exact.token_families import parity
-    >>> print(surrogate_by_position(*parity(horizon=2, old=0.25, shift=0.25)))  # L is 0.25
+    >>> print(surrogate_by_position(*parity(2, old=0.25, shift=0.25)))  # L is 0.25
     [0.125 0.125]
     """
     return _mean_gain(model, target, behavior, prefix_probs(model, behavior))

@@ -213,7 +213,7 @@ def values(model: TokenModel, policy: Policy) -> TokenValues:
     """Mean final reward after every prefix (V), prefix with token (Q), and their difference: 001 2.3.1.
 
     >>> model = single_prompt(reward=[0, 0, 0, 1], vocab_size=2, horizon=2)
-    >>> v, q, a = values(model, single_prompt_policy([[(0.5, 0.5)], [(0.5, 0.5), (0, 1)]]))
+    >>> v, q, a = values(model, single_prompt_policy([[(0.5, 0.5)], [(1, 0), (0, 1)]]))
     >>> print(v[0], q[0])
     [[0.5]] [[[0. 1.]]]
     """

@@ -69,7 +69,7 @@ def trajectories(mdp: MDP, pi: np.ndarray, most_steps: int) -> Trajectories:
     Raises ``ValueError`` if one goes on after ``most_steps`` steps, naming a state that is no end, and if there are
     more than 200 000.
 
-    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1.0), horizon=2)
+    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1), horizon=2)
     >>> paths = trajectories(mdp, np.full((3, 2), 0.5), most_steps=2)
     >>> print(paths.probs, paths.rewards.sum(0))
     [0.25 0.25 0.25 0.25] [2. 1. 1. 0.]
@@ -116,7 +116,7 @@ def moments(paths: Trajectories, pi: np.ndarray, weights: np.ndarray) -> Moments
 
     Raises ``ValueError`` for weights of another shape, or not finite.
 
-    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1.0), horizon=1)
+    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1), horizon=1)
     >>> pi = np.full((2, 2), 0.5)
     >>> paths = trajectories(mdp, pi, most_steps=1)
     >>> moments(paths, pi, paths.rewards)
@@ -131,7 +131,7 @@ def moments(paths: Trajectories, pi: np.ndarray, weights: np.ndarray) -> Moments
 def per_trajectory(paths: Trajectories, pi: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The estimate (K, S, A) that each trajectory gives, with respect to the logits.
 
-    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1.0), horizon=1)
+    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1), horizon=1)
     >>> pi = np.full((2, 2), 0.5)
     >>> paths = trajectories(mdp, pi, most_steps=1)
     >>> print(per_trajectory(paths, pi, paths.rewards)[:, 0])  # in the first state
@@ -152,7 +152,7 @@ def best_baseline(paths: Trajectories, pi: np.ndarray, to_go: np.ndarray, discou
 
     Elementary, derived for this course: the variance is quadratic in b, and the mean does not depend on b.
 
-    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1.0), horizon=1)
+    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1), horizon=1)
     >>> pi = np.full((2, 2), 0.5)
     >>> paths = trajectories(mdp, pi, most_steps=1)
     >>> print(best_baseline(paths, pi, paths.rewards, np.ones((1, 2))).round(3))
