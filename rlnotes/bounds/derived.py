@@ -64,6 +64,10 @@ def slack(model: TokenModel, target: Policy, behavior: Policy, kind: Slack) -> n
     """S (B, V**T): ``kl`` is sum_t f(rho_t), the sum of k3; ``tv`` is sum_t (rho_t - 1)^+; ``both`` their minimum.
 
     The minimum must be of the sums: tokens may not choose one by one.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> print(slack(*parity(horizon=2, old=0.5, shift=0.25), kind="tv"))
+    [[0.  0.5 0.5 1. ]]
     """
     if kind == "both":
         return np.minimum(slack(model, target, behavior, "kl"), slack(model, target, behavior, "tv"))
@@ -79,7 +83,13 @@ def _mean(probs: np.ndarray, weights: np.ndarray, numbers: np.ndarray) -> float:
 
 
 def error_interval(model: TokenModel, target: Policy, behavior: Policy, kind: Slack) -> Range:
-    """-E[(R - min R) S] and E[(max R - R) S], between which Error lies. Raises ``SupportError``."""
+    """-E[(R - min R) S] and E[(max R - R) S], between which Error lies. Raises ``SupportError``.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> low, high = error_interval(*parity(horizon=2, old=0.5, shift=0.25), kind="tv")
+    >>> print(f"{low:.3f} <= Error <= {high:.3f}")  # it is -0.125
+    -0.250 <= Error <= 0.250
+    """
     require_support(model, target, behavior)
     low, high = reward_span(model)
     probs, missed = sequence_probs(model, behavior), slack(model, target, behavior, kind)
@@ -91,6 +101,12 @@ def log_ratio_interval(model: TokenModel, target: Policy, behavior: Policy) -> R
 
     They are apart by D_seq times the range of R. Raises ``SupportError``; of the two, the lower holds without common
     support: :func:`certificate`.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> case = parity(horizon=2, old=0.5, shift=0.25)
+    >>> low, high = log_ratio_interval(*case)
+    >>> print(f"{low:.3f} <= {improvement(*case):.3f} <= {high:.3f}")
+    -0.144 <= -0.125 <= 0.144
     """
     require_support(model, target, behavior)
     low, high = reward_span(model)
@@ -102,6 +118,11 @@ def certificate(model: TokenModel, target: Policy, behavior: Policy, kind: Slack
     """J' - J >= E[(R - min R) X] - E[(R - min R) S]: needs no common support, so top-p and top-k rollouts will do.
 
     L is written with rewards that are not negative, as without support a baseline is no longer free.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = certificate(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.144
     """
     probs, gain = sequence_probs(model, behavior), model.reward - reward_span(model).low
     predicted = float((probs * gain * excess(model, target, behavior).x).sum())
@@ -117,38 +138,73 @@ def sequence_kl(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
 
     The direction matters: see :func:`rlnotes.bounds.tokens_as_printed.reversed_sequence_kl_as_printed`. A rare context
     with a huge KL can make up most of D_seq, and be missing from a batch.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = sequence_kl(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.288
     """
     penalty = scaled(model, divergences.sequence_kl(model, behavior, target))
     return of_ratios("Theorem A", model, target, behavior, {"D_seq": penalty})
 
 
 def mean_tv(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """Theorem B: |Error| <= sum_t E D_TV. First order, so for rare, large changes; finite where KL is not."""
+    """Theorem B: |Error| <= sum_t E D_TV. First order, so for rare, large changes; finite where KL is not.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = mean_tv(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.500
+    """
     penalty = scaled(model, tv_sum(model, target, behavior))
     return of_ratios("Theorem B", model, target, behavior, {"sum E D_TV": penalty})
 
 
 def both(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """|Error| <= E min of the two slacks: at most the smaller of Theorems A and B."""
+    """|Error| <= E min of the two slacks: at most the smaller of Theorems A and B.
+
+    >>> from rlnotes.exact.token_families import boost_and_spoil
+    >>> bound = both(*boost_and_spoil(boosted=0.01, rare=0.0001, slip=0.0001))
+    >>> print(f"L is {bound.surrogate - bound.true:.4f} too high, at most {bound.penalty:.4f}")
+    L is 0.0099 too high, at most 0.0100
+    """
     ones, missed = np.ones_like(model.reward), slack(model, target, behavior, "both")
     penalty = scaled(model, _mean(sequence_probs(model, behavior), ones, missed))
     return of_ratios("Theorems A and B", model, target, behavior, {"E min": penalty})
 
 
 def pinsker_sum(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """|Error| <= sqrt(T D_seq / 2), by Theorem B and Pinsker."""
+    """|Error| <= sqrt(T D_seq / 2), by Theorem B and Pinsker.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = pinsker_sum(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.536
+    """
     penalty = scaled(model, forms.pinsker_sum(model.horizon, divergences.sequence_kl(model, behavior, target)))
     return of_ratios("Theorem B, Pinsker", model, target, behavior, {"sqrt(T D_seq / 2)": penalty})
 
 
 def uniform_kl(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """|Error| <= T D_KL, by Theorem A: a factor T - 1 below 001's chain, with the same maximum."""
+    """|Error| <= T D_KL, by Theorem A: a factor T - 1 below 001's chain, with the same maximum.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = uniform_kl(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.288
+    """
     penalty = scaled(model, forms.uniform_kl(model.horizon, kl_max(model, target, behavior)))
     return of_ratios("Theorem A, uniform", model, target, behavior, {"T D_KL": penalty})
 
 
 def chi2_chain(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """|Error| <= sqrt((1 + chi2)^T - 1 - T chi2) / 2: the second moment of N, a sum of martingale differences."""
+    """|Error| <= sqrt((1 + chi2)^T - 1 - T chi2) / 2: the second moment of N, a sum of martingale differences.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = chi2_chain(*parity(horizon=2, old=0.5, shift=0.25))  # attained
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.125
+    """
     require_support(model, target, behavior)
     penalty = scaled(model, forms.chi2_chain(model.horizon, tokens.chi2_max(model, target, behavior)))
     return of_ratios("chi-square", model, target, behavior, {"sqrt((1+chi2)^T - 1 - T chi2) / 2": penalty})
@@ -161,26 +217,49 @@ def halved(bound: Bound) -> Bound:
     """A bound of 001 with half its penalty: a context's gain is at most D_TV times the span of Q, not 2 D_TV.
 
     Of :func:`tokens.tv_chain` it makes T (T - 1) D_TV^2, attained at T = 2, and as D goes to 0 at every T.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = halved(tokens.tv_chain(*parity(2, old=0.5, shift=0.25)))  # attained
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.125
     """
     penalties = {f"half of {name}": float(forms.halved(penalty)) for name, penalty in bound.penalties.items()}
     return replace(bound, name=f"{bound.name}, halved", penalties=penalties)
 
 
 def coupling_chain(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """|Error| <= 2 D sum_t (1 - (1 - D)^(t - 1))."""
+    """|Error| <= 2 D sum_t (1 - (1 - D)^(t - 1)).
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = coupling_chain(*parity(horizon=2, old=0.5, shift=0.25))  # attained
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.125
+    """
     penalty = scaled(model, forms.coupling_chain(model.horizon, tv_max(model, target, behavior)))
     return of_gains("coupling chain", model, target, behavior, {"2 D sum (1 - (1-D)^(t-1))": penalty})
 
 
 def position_minimum(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """|Error| <= 2 D sum_t of the smallest bound on the shift of contexts at position t."""
+    """|Error| <= 2 D sum_t of the smallest bound on the shift of contexts at position t.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = position_minimum(*parity(horizon=2, old=0.5, shift=0.25))  # attained
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.125
+    """
     largest = tv_max(model, target, behavior), kl_max(model, target, behavior)
     penalty = scaled(model, forms.position_minimum(model.horizon, *largest))
     return of_gains("per-position minimum", model, target, behavior, {"2 D sum min": penalty})
 
 
 def coupling(model: TokenModel, target: Policy, behavior: Policy) -> Inequality:
-    """(T,) the TV between the contexts of position t is at most 1 - (1 - D)^(t - 1)."""
+    """(T,) the TV between the contexts of position t is at most 1 - (1 - D)^(t - 1).
+
+    >>> from rlnotes.exact.token_families import sure_token
+    >>> claim = coupling(*sure_token(horizon=3, old=0.75))
+    >>> print(claim.left.round(4), "<=", claim.right.round(4))
+    [0.     0.25   0.4375] <= [0.     0.25   0.4375]
+    """
     positions = np.arange(1, model.horizon + 1)
     shifts = tokens.context_shifts(model, target, behavior)
     return Inequality(shifts, forms.coupling(positions, tv_max(model, target, behavior)))
@@ -190,6 +269,11 @@ def context_gains(model: TokenModel, target: Policy, behavior: Policy) -> Inequa
     """|g_t(c)| <= D_TV(c) times the span of Q at c, over tokens that either policy gives: contexts met, in one row.
 
     Equality for two tokens. 001 2.4.3 has 2 D_TV(c), for rewards in [0, 1].
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> claim = context_gains(*parity(horizon=2, old=0.25, shift=0.25))
+    >>> print(claim.left.round(3), "<=", claim.right.round(3))
+    [0.125 0.25  0.25 ] <= [0.125 0.25  0.25 ]
     """
     left, right = [], []
     tv = divergences.context_tv(model, behavior, target)
@@ -205,7 +289,13 @@ def context_gains(model: TokenModel, target: Policy, behavior: Policy) -> Inequa
 
 
 def gradient_bias(model: TokenModel, target: Policy, behavior: Policy) -> Inequality:
-    """|grad L - grad J| <= G T (T - 1) D_TV at the target, by logits, G the longest grad log pi of a token: 003 5.2."""
+    """|grad L - grad J| <= G T (T - 1) D_TV at the target, by logits, G the longest grad log pi of a token: 003 5.2.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> claim = gradient_bias(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{claim.left:.3f} <= {claim.right:.3f}")
+    0.162 <= 0.530
+    """
     return _gradient_bias(forms.token_gradient_bias, model, target, behavior)
 
 
@@ -213,6 +303,11 @@ def gradient_bias_martingale(model: TokenModel, target: Policy, behavior: Policy
     """|grad L - grad J| <= G T^1.5 D_TV (5/3 + 4/5 T D_TV): the order in T is 1.5, and 003 5.2 has 2.
 
     Raises ``SupportError``: the proof goes on with the target from where the behavior is.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> claim = gradient_bias_martingale(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{claim.left:.3f} <= {claim.right:.3f}")
+    0.162 <= 1.550
     """
     require_support(model, target, behavior)
     return _gradient_bias(forms.token_gradient_bias_martingale, model, target, behavior)
@@ -230,12 +325,24 @@ def _gradient_bias(form: Callable[..., np.ndarray], model: TokenModel, target: P
 
 
 def improvement_limit(model: TokenModel, target: Policy, behavior: Policy) -> Inequality:
-    """|J' - J| is at most TV of whole answers, by Pinsker and Bretagnolle-Huber. Needs no common support."""
+    """|J' - J| is at most TV of whole answers, by Pinsker and Bretagnolle-Huber. Needs no common support.
+
+    >>> from rlnotes.exact.token_families import one_step
+    >>> claim = improvement_limit(*one_step([0.75, 0.25], [0.5, 0.5], reward=[1, 0]))
+    >>> print(f"{claim.left:.3f} <= {claim.right:.3f}")
+    0.250 <= 0.268
+    """
     limit = forms.improvement_limit(divergences.sequence_kl(model, behavior, target))
     return Inequality(abs(improvement(model, target, behavior)), scaled(model, limit))
 
 
 def surrogate_limit(model: TokenModel, target: Policy, behavior: Policy) -> Inequality:
-    """|L| is at most TV plus KL of whole answers, TV bounded as before. Raises ``SupportError``."""
+    """|L| is at most TV plus KL of whole answers, TV bounded as before. Raises ``SupportError``.
+
+    >>> from rlnotes.exact.token_families import one_step
+    >>> claim = surrogate_limit(*one_step([0.75, 0.25], [0.5, 0.5], reward=[1, 0]))
+    >>> print(f"{claim.left:.3f} <= {claim.right:.3f}")
+    0.250 <= 0.412
+    """
     limit = forms.surrogate_limit(divergences.sequence_kl(model, behavior, target))
     return Inequality(abs(surrogate(model, target, behavior)), scaled(model, limit))

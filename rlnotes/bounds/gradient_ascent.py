@@ -20,7 +20,12 @@ Numbers = float | np.ndarray
 
 
 class Moments(NamedTuple):
-    """All that the lemma asks of a gradient and its estimate: 003 sections 3.1, 3.2."""
+    """All that the lemma asks of a gradient and its estimate: 003 sections 3.1, 3.2.
+
+    >>> known = Moments(gradient_squared=1, alignment=0, bias_squared=0, variance=3)
+    >>> best_step(smoothness=1.0, known=known)  # 1 without the noise
+    0.25
+    """
 
     gradient_squared: float  # |grad J|^2
     alignment: float  # <grad J, bias>
@@ -32,6 +37,9 @@ def moments(gradient: np.ndarray, estimates: np.ndarray, probs: np.ndarray) -> M
     """Moments of an estimate with finitely many values.
 
     Raises ``ValueError`` for shapes that do not fit and for probabilities that are none.
+
+    >>> moments(np.array([1.0]), np.array([[2.0], [0.0]]), probs=np.full(2, 0.5))
+    Moments(gradient_squared=1.0, alignment=0.0, bias_squared=0.0, variance=1.0)
     """
     gradient = finite("gradient", gradient, (None,))
     probs = distribution("probs", probs, (None,))
@@ -50,22 +58,39 @@ def moments(gradient: np.ndarray, estimates: np.ndarray, probs: np.ndarray) -> M
 
 
 def true_progress(step: Numbers, smoothness: Numbers, gradient_squared: Numbers) -> np.ndarray:
-    """Term A, step (1 - L step / 2) |grad J|^2."""
+    """Term A, step (1 - L step / 2) |grad J|^2.
+
+    >>> print(true_progress(step=0.5, smoothness=1.0, gradient_squared=1.0))
+    0.375
+    """
     return np.multiply(step, 1 - np.multiply(smoothness, step) / 2) * gradient_squared
 
 
 def bias_error(step: Numbers, smoothness: Numbers, alignment: Numbers) -> np.ndarray:
-    """Term B, step (1 - L step) <grad J, bias>. Negative does not mean a wrong optimum: think of bias = -grad J / 2."""
+    """Term B, step (1 - L step) <grad J, bias>. Negative does not mean a wrong optimum: think of bias = -grad J / 2.
+
+    >>> print(bias_error(step=0.5, smoothness=1.0, alignment=-0.5))
+    -0.125
+    """
     return np.multiply(step, 1 - np.multiply(smoothness, step)) * alignment
 
 
 def noise_penalty(step: Numbers, smoothness: Numbers, variance: Numbers, bias_squared: Numbers) -> np.ndarray:
-    """Term C, L step^2 / 2 (variance + |bias|^2), which is subtracted. 0 without noise and bias."""
+    """Term C, L step^2 / 2 (variance + |bias|^2), which is subtracted. 0 without noise and bias.
+
+    >>> print(noise_penalty(step=0.5, smoothness=1.0, variance=3.0, bias_squared=0.0))
+    0.375
+    """
     return np.multiply(smoothness, np.square(step)) / 2 * np.add(variance, bias_squared)
 
 
 def progress(step: Numbers, smoothness: float, known: Moments) -> np.ndarray:
-    """A + B - C, the least expected progress of a step."""
+    """A + B - C, the least expected progress of a step.
+
+    >>> known = Moments(gradient_squared=1, alignment=0, bias_squared=0, variance=3)
+    >>> print(progress(step=np.array([0.25, 0.5, 1.0]), smoothness=1.0, known=known))
+    [ 0.125  0.    -1.   ]
+    """
     return (
         true_progress(step, smoothness, known.gradient_squared)
         + bias_error(step, smoothness, known.alignment)
@@ -77,6 +102,10 @@ def best_step(smoothness: float, known: Moments) -> float:
     """The step with the most certain progress, <grad J, E g> / (L E|g|^2), or 0 if E g points the wrong way.
 
     It falls with the variance, as 003 section 3.2 says. Raises ``ValueError`` for an estimate that is surely 0.
+
+    >>> known = Moments(gradient_squared=1, alignment=0, bias_squared=0, variance=3)
+    >>> best_step(smoothness=2.0, known=known), best_step(smoothness=1.0, known=known)
+    (0.125, 0.25)
     """
     along = known.gradient_squared + known.alignment
     squared = known.gradient_squared + 2 * known.alignment + known.bias_squared + known.variance
@@ -86,13 +115,23 @@ def best_step(smoothness: float, known: Moments) -> float:
 
 
 def best_progress(smoothness: float, known: Moments) -> float:
-    """A + B - C at :func:`best_step`: <grad J, E g>^2 / (2 L E|g|^2), which no rescaling of the estimate changes."""
+    """A + B - C at :func:`best_step`: <grad J, E g>^2 / (2 L E|g|^2), which no rescaling of the estimate changes.
+
+    >>> known = Moments(gradient_squared=1, alignment=0, bias_squared=0, variance=3)
+    >>> best_progress(smoothness=1.0, known=known)
+    0.125
+    """
     along = known.gradient_squared + known.alignment
     return best_step(smoothness, known) * along / 2
 
 
 def largest_step(smoothness: float, known: Moments) -> float:
-    """The step beyond which A + B - C is negative: twice :func:`best_step`."""
+    """The step beyond which A + B - C is negative: twice :func:`best_step`.
+
+    >>> known = Moments(gradient_squared=1, alignment=0, bias_squared=0, variance=3)
+    >>> largest_step(smoothness=1.0, known=known)
+    0.5
+    """
     return 2 * best_step(smoothness, known)
 
 
@@ -100,7 +139,11 @@ def largest_step(smoothness: float, known: Moments) -> float:
 
 
 def quadratic_smoothness(hessian: np.ndarray) -> float:
-    """L of J = -theta^T H theta / 2: the largest absolute eigenvalue of the symmetric H (D, D)."""
+    """L of J = -theta^T H theta / 2: the largest absolute eigenvalue of the symmetric H (D, D).
+
+    >>> quadratic_smoothness(np.diag([2.0, 1.0]))
+    2.0
+    """
     return float(np.abs(np.linalg.eigvalsh(hessian)).max())
 
 
@@ -111,6 +154,11 @@ def quadratic_step(
 
     Equality where all eigenvalues of H are equal and positive. The floor is minus infinity, as J has no least value.
     Raises ``ValueError`` for shapes that do not fit, probabilities that are none, and an H that is not symmetric.
+
+    >>> noisy = np.array([[-4.0], [0.0]])  # at theta = 2 the gradient is -2
+    >>> bound = quadratic_step(np.eye(1), 2 * np.ones(1), noisy, np.full(2, 0.5), 0.5)
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    1.000 >= 1.000
     """
     theta = finite("theta", theta, (None,))
     hessian = finite("hessian", hessian, (len(theta), len(theta)))
@@ -129,6 +177,11 @@ def token_moments(model: TokenModel, target: Policy, behavior: Policy, weights: 
     """Moments of the mean of ``batch`` answers' estimates, by logits: a batch divides the variance and nothing else.
 
     ``weights`` (B, V**T, T) are those of :mod:`rlnotes.exact.token_gradients`.
+
+    >>> from rlnotes.exact.token_families import one_step
+    >>> model, policy, _ = one_step([0.5, 0.5], [0.5, 0.5], reward=[1, 0])
+    >>> token_moments(model, policy, policy, token_gradients.reinforce_weights(model))
+    Moments(gradient_squared=0.125, alignment=0.0, bias_squared=0.0, variance=0.125)
     """
     if batch < 1:
         raise ValueError(f"batch is {batch}; at least 1 answer is needed")
@@ -150,6 +203,13 @@ def token_step(
 
     ``smoothness`` is a bound on L, as :func:`rlnotes.exact.token_progress.smoothness_bound`, or an estimate; with an
     estimate that is too small the lemma need not hold.
+
+    >>> from rlnotes.exact.token_families import one_step
+    >>> model, policy, _ = one_step([0.5, 0.5], [0.5, 0.5], reward=[1, 0])
+    >>> logits, weights = [np.zeros((1, 1, 2))], token_gradients.reinforce_weights(model)
+    >>> bound = token_step(model, logits, policy, weights, step=1.0, smoothness=0.5)
+    >>> print(f"{bound.true:.4f} >= {bound.lower:.4f}")
+    0.1155 >= 0.0625
     """
     target = token_gradients.softmax_policy(model, logits)
     known = token_moments(model, target, behavior, weights)

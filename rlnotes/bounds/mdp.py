@@ -20,17 +20,34 @@ from rlnotes.exact.mdp import MDP, expected_return, gains, occupancy, optimal_po
 
 
 def largest_gain(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
-    """C = max_s |G(s)|: 000 Theorem 3.2, 002 eq. (58)."""
+    """C = max_s |G(s)|: 000 Theorem 3.2, 002 eq. (58).
+
+    >>> from rlnotes.exact.mdp_families import crossed_fork
+    >>> round(largest_gain(*crossed_fork(gamma=0.5, first=0.25, last=0.25)), 3)
+    0.5
+    """
     return float(np.abs(gains(mdp, new, old)).max())
 
 
 def half_span(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
-    """(max G - min G) / 2, at most C. It may replace C since two distributions over states have the same sum."""
+    """(max G - min G) / 2, at most C. It may replace C since two distributions over states have the same sum.
+
+    >>> from rlnotes.exact.mdp_families import rare_cost
+    >>> case = rare_cost(gamma=0.5, D=0.5)  # G is 0, 0 and -1
+    >>> round(half_span(*case), 3), round(largest_gain(*case), 3)
+    (0.5, 1.0)
+    """
     return float(np.ptp(gains(mdp, new, old)) / 2)
 
 
 def largest_advantage(mdp: MDP, old: np.ndarray) -> float:
-    """xi = max |A| over states and actions: 004 Theorem 2.1; the norm of A in 000 section 5.2."""
+    """xi = max |A| over states and actions: 004 Theorem 2.1; the norm of A in 000 section 5.2.
+
+    >>> from rlnotes.exact.mdp_families import crossed_fork
+    >>> mdp, new, old = crossed_fork(gamma=0.5, first=0.25, last=0.25)
+    >>> round(largest_advantage(mdp, old), 3)
+    1.0
+    """
     return float(np.abs(values(mdp, old).a).max())
 
 
@@ -40,7 +57,11 @@ def reward_range(mdp: MDP) -> float:
 
 
 def state_tv(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """TV (...,) of two policies (..., A) in each state, in [0, 1]."""
+    """TV (...,) of two policies (..., A) in each state, in [0, 1].
+
+    >>> print(state_tv(np.array([[0.75, 0.25], [0.5, 0.5]]), np.full((2, 2), 0.5)))
+    [0.25 0.  ]
+    """
     return divergences.tv(log_probs(p), log_probs(q))
 
 
@@ -55,7 +76,12 @@ def largest_tv(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
 
 
 def largest_kl(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
-    """The largest KL(old, new) over states, the direction of 002 eq. (66)."""
+    """The largest KL(old, new) over states, the direction of 002 eq. (66).
+
+    >>> from rlnotes.exact.mdp_families import crossed_fork
+    >>> round(largest_kl(*crossed_fork(0.5, first=0.25, last=0.25)), 3)  # log(4/3) / 2
+    0.144
+    """
     return float(state_kl(mdp.policy(old, "old"), mdp.policy(new, "new")).max())
 
 
@@ -65,7 +91,13 @@ def mean_tv(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
 
 
 def mean_kl(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
-    """The mean KL(old, new) over d of the old policy, which TRPO constrains: 002 eq. (67)."""
+    """The mean KL(old, new) over d of the old policy, which TRPO constrains: 002 eq. (67).
+
+    >>> from rlnotes.exact.mdp_families import rare_cost
+    >>> case = rare_cost(gamma=0.5, D=0.5)  # log 2 in half of all steps
+    >>> round(mean_kl(*case), 3), largest_kl(*case)
+    (0.347, inf)
+    """
     kl = state_kl(mdp.policy(old, "old"), mdp.policy(new, "new"))
     counted = visited(mdp, old) & (kl > 0)  # an infinite KL counts only where the old policy goes
     return float(occupancy(mdp, old)[counted] @ kl[counted])
@@ -91,13 +123,25 @@ def occupancy_gap(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
 
 
 def occupancy_shift(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Inequality:
-    """The L1 distance of the two d is at most 2 gamma / (1 - gamma) times the mean TV: 000 Lemma 3.1."""
+    """The L1 distance of the two d is at most 2 gamma / (1 - gamma) times the mean TV: 000 Lemma 3.1.
+
+    >>> from rlnotes.exact.mdp_families import rare_cost
+    >>> claim = occupancy_shift(*rare_cost(gamma=0.5, D=0.5))
+    >>> print(f"{claim.left:.3f} <= {claim.right:.3f}")
+    0.500 <= 0.500
+    """
     right = forms.occupancy_shift(mdp.gamma, mean_tv(mdp, new, old))
     return Inequality(occupancy_gap(mdp, new, old), float(right))
 
 
 def coupled_occupancy_shift(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Inequality:
-    """It is at most 2 gamma D / (1 - gamma (1 - D)). Elementary, derived for this course."""
+    """It is at most 2 gamma D / (1 - gamma (1 - D)). Elementary, derived for this course.
+
+    >>> from rlnotes.exact.mdp_families import slow_trap
+    >>> claim = coupled_occupancy_shift(*slow_trap(gamma=0.5, D=0.25))
+    >>> print(f"{claim.left:.3f} <= {claim.right:.3f}")
+    0.400 <= 0.400
+    """
     right = forms.coupled_occupancy_shift(mdp.gamma, largest_tv(mdp, new, old))
     return Inequality(occupancy_gap(mdp, new, old), float(right))
 
@@ -113,13 +157,25 @@ def step_shifts(mdp: MDP, new: np.ndarray, old: np.ndarray, steps: int) -> np.nd
 
 
 def simulation_lemma(mdp: MDP, new: np.ndarray, old: np.ndarray, steps: int) -> Inequality:
-    """(steps + 1,) the TV at time t is at most t D: 003 section 5.3."""
+    """(steps + 1,) the TV at time t is at most t D: 003 section 5.3.
+
+    >>> from rlnotes.exact.mdp_families import slow_trap
+    >>> claim = simulation_lemma(*slow_trap(gamma=0.5, D=0.25), steps=2)
+    >>> print(claim.left.round(4), "<=", claim.right.round(4))
+    [0.     0.25   0.4375] <= [0.   0.25 0.5 ]
+    """
     right = token_closed_forms.simulation_lemma(np.arange(1, steps + 2), largest_tv(mdp, new, old))
     return Inequality(step_shifts(mdp, new, old, steps), right)
 
 
 def coupling(mdp: MDP, new: np.ndarray, old: np.ndarray, steps: int) -> Inequality:
-    """(steps + 1,) it is at most 1 - (1 - D)^t. Elementary, derived for this course."""
+    """(steps + 1,) it is at most 1 - (1 - D)^t. Elementary, derived for this course.
+
+    >>> from rlnotes.exact.mdp_families import slow_trap
+    >>> claim = coupling(*slow_trap(gamma=0.5, D=0.25), steps=2)
+    >>> print(claim.left.round(4), "<=", claim.right.round(4))
+    [0.     0.25   0.4375] <= [0.     0.25   0.4375]
+    """
     right = token_closed_forms.coupling(np.arange(1, steps + 2), largest_tv(mdp, new, old))
     return Inequality(step_shifts(mdp, new, old, steps), right)
 
@@ -128,7 +184,13 @@ def coupling(mdp: MDP, new: np.ndarray, old: np.ndarray, steps: int) -> Inequali
 
 
 def distribution_shift(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
-    """What L misses, J(new) - J(old) - L: 002 eq. (52), called a penalty there and added."""
+    """What L misses, J(new) - J(old) - L: 002 eq. (52), called a penalty there and added.
+
+    >>> from rlnotes.exact.pathologies import two_rooms
+    >>> case = two_rooms(gamma=0.9)
+    >>> print(f"L {surrogate(*case):.2f}, shift {distribution_shift(*case):.2f}")
+    L -15.47, shift 22.93
+    """
     shift = occupancy(mdp, new) - occupancy(mdp, old)
     return float(shift @ gains(mdp, new, old)) / (1 - mdp.gamma)
 
@@ -146,31 +208,61 @@ def improvement_bound(name: str, mdp: MDP, new: np.ndarray, old: np.ndarray, pen
 
 
 def shift_bound(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Bound:
-    """C times the true L1 distance of the two d / (1 - gamma): 002 section 4.3, below eq. (53)."""
+    """C times the true L1 distance of the two d / (1 - gamma): 002 section 4.3, below eq. (53).
+
+    >>> from rlnotes.exact.mdp_families import crossed_fork
+    >>> bound = shift_bound(*crossed_fork(gamma=0.5, first=0.25, last=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.250 >= -0.250
+    """
     penalty = forms.shift_penalty(mdp.gamma, largest_gain(mdp, new, old), occupancy_gap(mdp, new, old))
     return improvement_bound("002 section 4.3", mdp, new, old, {"C |d' - d| / (1-γ)": penalty})
 
 
 def average_tv(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Bound:
-    """2 gamma C / (1 - gamma)^2 times the mean TV: 000 Theorem 3.2."""
+    """2 gamma C / (1 - gamma)^2 times the mean TV: 000 Theorem 3.2.
+
+    >>> from rlnotes.exact.mdp_families import crossed_fork
+    >>> bound = average_tv(*crossed_fork(gamma=0.5, first=0.25, last=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.250 >= -0.500
+    """
     penalty = forms.mean_tv(mdp.gamma, largest_gain(mdp, new, old), mean_tv(mdp, new, old))
     return improvement_bound("000 Theorem 3.2", mdp, new, old, {"2γC/(1-γ)² E TV": penalty})
 
 
 def half_span_tv(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Bound:
-    """:func:`average_tv` with half the span of G for C: never larger. Elementary, derived for this course."""
+    """:func:`average_tv` with half the span of G for C: never larger. Elementary, derived for this course.
+
+    >>> from rlnotes.exact.mdp_families import rare_cost
+    >>> bound = half_span_tv(*rare_cost(gamma=0.5, D=0.5))  # attained; average_tv says -1
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.500 >= -0.500
+    """
     penalty = forms.mean_tv(mdp.gamma, half_span(mdp, new, old), mean_tv(mdp, new, old))
     return improvement_bound("Theorem 3.2, half-span", mdp, new, old, {"γ span G/(1-γ)² E TV": penalty})
 
 
 def max_tv(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Bound:
-    """4 gamma xi D^2 / (1 - gamma)^2: 003 section 5.3, and 004 Theorem 2.1 with the constant that is true."""
+    """4 gamma xi D^2 / (1 - gamma)^2: 003 section 5.3, and 004 Theorem 2.1 with the constant that is true.
+
+    >>> from rlnotes.exact.mdp_families import crossed_fork
+    >>> bound = max_tv(*crossed_fork(gamma=0.5, first=0.25, last=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.250 >= -0.500
+    """
     penalty = forms.max_tv(mdp.gamma, largest_advantage(mdp, old), largest_tv(mdp, new, old))
     return improvement_bound("TRPO, max TV", mdp, new, old, {"4γξ/(1-γ)² D²": penalty})
 
 
 def max_kl(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Bound:
-    """:func:`max_tv` with the largest KL(old, new), by Pinsker: what the constraint of 002 eq. (66) buys."""
+    """:func:`max_tv` with the largest KL(old, new), by Pinsker: what the constraint of 002 eq. (66) buys.
+
+    >>> from rlnotes.exact.mdp_families import crossed_fork
+    >>> bound = max_kl(*crossed_fork(gamma=0.5, first=0.25, last=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.250 >= -0.575
+    """
     penalty = forms.max_kl(mdp.gamma, largest_advantage(mdp, old), largest_kl(mdp, new, old))
     return improvement_bound("TRPO, max KL", mdp, new, old, {"2γξ/(1-γ)² KL": penalty})
 
@@ -179,6 +271,11 @@ def coupled_tv(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Bound:
     """2 gamma xi D min(1, 2D) / ((1 - gamma)(1 - gamma (1 - D))): attained at every gamma and D.
 
     Elementary, derived for this course.
+
+    >>> from rlnotes.exact.mdp_families import slow_trap
+    >>> bound = coupled_tv(*slow_trap(gamma=0.5, D=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}; L is {bound.surrogate:.3f}")
+    0.600 >= 0.600; L is 1.000
     """
     penalty = forms.coupled_tv(mdp.gamma, largest_advantage(mdp, old), largest_tv(mdp, new, old))
     return improvement_bound("max TV, coupled", mdp, new, old, {"2γξ D min(1,2D)/((1-γ)(1-γ(1-D)))": penalty})
@@ -188,13 +285,24 @@ def average_kl(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Bound:
     """(max r - min r) / (1 - gamma)^2 times the mean KL(old, new): 002 eq. (67) bounds the gap with no maximum at all.
 
     Nearly attained as gamma goes to 1. Elementary, derived for this course.
+
+    >>> from rlnotes.exact.mdp_families import rare_cost
+    >>> bound = average_kl(*rare_cost(gamma=0.5, D=0.1))  # the largest KL is infinite
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.100 >= -0.421
     """
     penalty = forms.mean_divergence(mdp.gamma, reward_range(mdp), mean_kl(mdp, new, old))
     return improvement_bound("average KL", mdp, new, old, {"range r/(1-γ)² E KL": penalty})
 
 
 def average_tv_of_rewards(mdp: MDP, new: np.ndarray, old: np.ndarray) -> Bound:
-    """:func:`average_kl` with the mean TV: no advantage to know. Elementary, derived for this course."""
+    """:func:`average_kl` with the mean TV: no advantage to know. Elementary, derived for this course.
+
+    >>> from rlnotes.exact.mdp_families import rare_cost
+    >>> bound = average_tv_of_rewards(*rare_cost(gamma=0.5, D=0.1))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.100 >= -0.400
+    """
     penalty = forms.mean_divergence(mdp.gamma, reward_range(mdp), mean_tv(mdp, new, old))
     return improvement_bound("average TV, by rewards", mdp, new, old, {"range r/(1-γ)² E TV": penalty})
 

@@ -16,6 +16,10 @@ class Bound:
 
     ``true``: J(new) - J(old). ``surrogate``: L, without J(old). ``penalties``: by name, in the order of the source; one
     may be infinite. ``floor``: the smallest change that is possible at all.
+
+    >>> bound = Bound("a claim", true=-0.25, surrogate=0, penalties={"P": 0.5}, floor=-1)
+    >>> bound.lower, bound.holds, bound.vacuous, bound.tightness
+    (-0.5, True, False, 0.5)
     """
 
     name: str
@@ -54,7 +58,12 @@ class Bound:
 
 
 class Inequality(NamedTuple):
-    """A claim ``left`` <= ``right`` that is not about an improvement: two numbers, or arrays of one shape."""
+    """A claim ``left`` <= ``right`` that is not about an improvement: two numbers, or arrays of one shape.
+
+    >>> claim = Inequality(left=1.0, right=2.0)
+    >>> claim.holds, claim.tightness
+    (True, 0.5)
+    """
 
     left: float | np.ndarray
     right: float | np.ndarray

@@ -42,7 +42,12 @@ class Span(NamedTuple):
 
 
 def reward_span(model: TokenModel) -> Span:
-    """The range of rewards by which penalties are scaled."""
+    """The range of rewards by which penalties are scaled.
+
+    >>> from rlnotes.exact.tokens import single_prompt
+    >>> reward_span(single_prompt(reward=[-1, 0, 2], vocab_size=3, horizon=1))
+    Span(low=-1.0, high=2.0)
+    """
     possible = model.reward[possible_answers(model)]
     return Span(float(possible.min()), float(possible.max()))
 
@@ -54,7 +59,12 @@ def scaled(model: TokenModel, penalty: float | np.ndarray) -> float:
 
 
 def reward_max(model: TokenModel) -> float:
-    """004's xi: the largest absolute reward of possible answers."""
+    """004's xi: the largest absolute reward of possible answers.
+
+    >>> from rlnotes.exact.tokens import single_prompt
+    >>> reward_max(single_prompt(reward=[-1, 0, 2], vocab_size=3, horizon=1))
+    2.0
+    """
     return float(np.abs(model.reward[possible_answers(model)]).max())
 
 
@@ -65,7 +75,12 @@ def tv_max(model: TokenModel, target: Policy, behavior: Policy) -> float:
 
 
 def kl_max(model: TokenModel, target: Policy, behavior: Policy) -> float:
-    """The largest KL(behavior, target) of the next token, over contexts that either policy reaches."""
+    """The largest KL(behavior, target) of the next token, over contexts that either policy reaches.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> round(kl_max(*parity(horizon=2, old=0.5, shift=0.25)), 3)  # log(4/3) / 2
+    0.144
+    """
     kl = divergences.context_kl(model, behavior, target)
     return divergences.largest(model, kl, target, behavior, contexts="either")
 
@@ -77,7 +92,12 @@ def chi2_max(model: TokenModel, target: Policy, behavior: Policy) -> float:
 
 
 def tv_sum(model: TokenModel, target: Policy, behavior: Policy) -> float:
-    """The sum over positions of the mean TV, over contexts of the behavior."""
+    """The sum over positions of the mean TV, over contexts of the behavior.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> round(tv_sum(*parity(horizon=2, old=0.5, shift=0.25)), 3)  # 2 * 0.25
+    0.5
+    """
     tv = divergences.context_tv(model, behavior, target)
     return float(divergences.mean_by_position(model, tv, behavior).sum())
 
@@ -122,44 +142,85 @@ def of_ratios(name: str, model: TokenModel, target: Policy, behavior: Policy, pe
 
 
 def simulation_lemma(model: TokenModel, target: Policy, behavior: Policy) -> Inequality:
-    """(T,) the TV between the contexts of position t is at most (t - 1) D: 001 2.5.1, A.6."""
+    """(T,) the TV between the contexts of position t is at most (t - 1) D: 001 2.5.1, A.6.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> claim = simulation_lemma(*parity(horizon=3, old=0.5, shift=0.25))
+    >>> print(claim.left.round(4), "<=", claim.right.round(4))
+    [0.     0.25   0.3125] <= [0.   0.25 0.5 ]
+    """
     shifts = context_shifts(model, target, behavior)
     return Inequality(shifts, forms.simulation_lemma(np.arange(1, model.horizon + 1), tv_max(model, target, behavior)))
 
 
 def context_shifts(model: TokenModel, target: Policy, behavior: Policy) -> np.ndarray:
-    """(T,) TV between the target's and the behavior's contexts, prompts included."""
+    """(T,) TV between the target's and the behavior's contexts, prompts included.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> print(context_shifts(*parity(horizon=3, old=0.5, shift=0.25)).round(4))
+    [0.     0.25   0.3125]
+    """
     pairs = zip(prefix_probs(model, target)[:-1], prefix_probs(model, behavior)[:-1], strict=True)
     return np.array([np.abs(new - old).sum() / 2 for new, old in pairs])
 
 
 def tv_chain(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J >= L - 2 T (T - 1) D_TV^2: 001 2.5.1."""
+    """J' - J >= L - 2 T (T - 1) D_TV^2: 001 2.5.1.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = tv_chain(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.250
+    """
     penalty = scaled(model, forms.tv_chain(model.horizon, tv_max(model, target, behavior)))
     return of_gains("001 TRPO chain, TV", model, target, behavior, {"2 T (T-1) D_TV^2": penalty})
 
 
 def kl_chain(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J >= L - T (T - 1) D_KL: 001 2.5.1."""
+    """J' - J >= L - T (T - 1) D_KL: 001 2.5.1.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = kl_chain(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.288
+    """
     penalty = scaled(model, forms.kl_chain(model.horizon, kl_max(model, target, behavior)))
     return of_gains("001 TRPO chain, KL", model, target, behavior, {"T (T-1) D_KL": penalty})
 
 
 def pinsker_marginal(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J >= L - 4/3 T^1.5 D_KL: 001 2.5.4."""
+    """J' - J >= L - 4/3 T^1.5 D_KL: 001 2.5.4.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = pinsker_marginal(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.542
+    """
     penalty = scaled(model, forms.pinsker_marginal(model.horizon, kl_max(model, target, behavior)))
     return of_gains("001 Pinsker-marginal", model, target, behavior, {"4/3 T^1.5 D_KL": penalty})
 
 
 def mixed(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J >= L - 2 T sqrt(D_KL D_seq): 001 2.5.5."""
+    """J' - J >= L - 2 T sqrt(D_KL D_seq): 001 2.5.5.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = mixed(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.814
+    """
     kl_seq = divergences.sequence_kl(model, behavior, target)
     penalty = scaled(model, forms.mixed(model.horizon, kl_max(model, target, behavior), kl_seq))
     return of_gains("001 mixed", model, target, behavior, {"2 T sqrt(D_KL D_seq)": penalty})
 
 
 def minoriser(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J >= M, L less the smaller of the last two penalties: 001 2.6.1. True, but M is hardly ever positive."""
+    """J' - J >= M, L less the smaller of the last two penalties: 001 2.6.1. True, but M is hardly ever positive.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = minoriser(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.542
+    """
     kl_seq = divergences.sequence_kl(model, behavior, target)
     penalty = scaled(model, forms.minoriser(model.horizon, kl_max(model, target, behavior), kl_seq))
     return of_gains("001 minoriser", model, target, behavior, {"min(Pinsker-marginal, mixed)": penalty})
@@ -169,14 +230,26 @@ def minoriser(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
 
 
 def linear_tv_chain(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J >= L - max|A| T (T - 1) D_TV: 003 5.3, whose C is max|A| here, over tokens that either policy gives."""
+    """J' - J >= L - max|A| T (T - 1) D_TV: 003 5.3, whose C is max|A| here, over tokens that either policy gives.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = linear_tv_chain(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.250
+    """
     advantage_max = token_max(model, [np.abs(a) for a in values(model, behavior).a], target, behavior)
     penalty = forms.linear_tv_chain(model.horizon, tv_max(model, target, behavior), advantage_max)
     return of_gains("003 5.3", model, target, behavior, {"max|A| T (T-1) D_TV": float(penalty)})
 
 
 def second_moment(model: TokenModel, target: Policy, behavior: Policy) -> Inequality:
-    """E_mu[w^2] is at most (1 + chi2)^T: 003 section 7. Equality if all contexts have one. Raises ``SupportError``."""
+    """E_mu[w^2] is at most (1 + chi2)^T: 003 section 7. Equality if all contexts have one. Raises ``SupportError``.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> claim = second_moment(*parity(horizon=2, old=0.5, shift=0.25))  # chi2 is 0.25
+    >>> print(f"{claim.left:.4f} <= {claim.right:.4f}")
+    1.5625 <= 1.5625
+    """
     right = forms.sequence_second_moment(model.horizon, chi2_max(model, target, behavior))
     return Inequality(divergences.second_moment(model, target, behavior), float(right))
 
@@ -185,29 +258,59 @@ def second_moment(model: TokenModel, target: Policy, behavior: Policy) -> Inequa
 
 
 def identity(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J = L - Delta: 004 Theorem 3.1. An equality, and its tightness is 1."""
+    """J' - J = L - Delta: 004 Theorem 3.1. An equality, and its tightness is 1.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = identity(*parity(horizon=2, old=0.25, shift=0.25))
+    >>> print(f"{bound.true:.3f} = {bound.surrogate:.3f} - {bound.penalty:.3f}")
+    0.125 = 0.250 - 0.125
+    """
     return of_ratios("004 Theorem 3.1", model, target, behavior, {"Delta": delta(model, target, behavior)})
 
 
 def sequence_tv(model: TokenModel, target: Policy, behavior: Policy) -> Inequality:
-    """TV of whole answers is at most the sum of mean TVs: 004 Lemma B.1. Needs no common support."""
+    """TV of whole answers is at most the sum of mean TVs: 004 Lemma B.1. Needs no common support.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> claim = sequence_tv(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{claim.left:.4f} <= {claim.right:.4f}")
+    0.3125 <= 0.5000
+    """
     return Inequality(divergences.sequence_tv(model, behavior, target), tv_sum(model, target, behavior))
 
 
 def quadratic(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J >= L - 2 xi T (T - 1) D_TV^2: 004 Theorem 3.2, eq. (7)."""
+    """J' - J >= L - 2 xi T (T - 1) D_TV^2: 004 Theorem 3.2, eq. (7).
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = quadratic(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.250
+    """
     penalty = forms.quadratic(model.horizon, tv_max(model, target, behavior), reward_max(model))
     return of_ratios("004 Theorem 3.2", model, target, behavior, {"2 xi T (T-1) D_TV^2": float(penalty)})
 
 
 def linear(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J >= L - 4 xi sum_t E D_TV: 004 B.3, eq. (20)."""
+    """J' - J >= L - 4 xi sum_t E D_TV: 004 B.3, eq. (20).
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = linear(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -2.000
+    """
     penalty = forms.linear(tv_sum(model, target, behavior), reward_max(model))
     return of_ratios("004 B.3, linear", model, target, behavior, {"4 xi sum E D_TV": float(penalty)})
 
 
 def composite(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J >= L less the smaller of the two penalties: 004 B.3."""
+    """J' - J >= L less the smaller of the two penalties: 004 B.3.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> bound = composite(*parity(horizon=2, old=0.5, shift=0.25))  # the quadratic one
+    >>> print(f"{bound.true:.3f} >= {bound.lower:.3f}")
+    -0.125 >= -0.250
+    """
     largest, total = tv_max(model, target, behavior), tv_sum(model, target, behavior)
     penalty = forms.composite(model.horizon, largest, total, reward_max(model))
     return of_ratios("004 B.3, composite", model, target, behavior, {"min(quadratic, linear)": float(penalty)})

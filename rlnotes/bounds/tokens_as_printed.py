@@ -25,17 +25,32 @@ from rlnotes.exact.tokens import (
 
 
 def kept_by_log_ratio(model: TokenModel, target: Policy, behavior: Policy, delta: float) -> np.ndarray:
-    """max_t |log rho_t| <= delta: 001 3.4.2."""
+    """max_t |log rho_t| <= delta: 001 3.4.2.
+
+    >>> from rlnotes.exact.token_families import masked_bandit
+    >>> kept_by_log_ratio(*masked_bandit(), delta=0.5)  # the ratios are 1, 1.96 and 0.04
+    array([[ True, False, False]])
+    """
     return np.abs(log_token_ratios(model, target, behavior)).max(-1) <= delta
 
 
 def kept_by_k3(model: TokenModel, target: Policy, behavior: Policy, delta: float) -> np.ndarray:
-    """max_t f(rho_t) <= delta with f the k3 estimate of KL: 001 4.2.1."""
+    """max_t f(rho_t) <= delta with f the k3 estimate of KL: 001 4.2.1.
+
+    >>> from rlnotes.exact.token_families import masked_bandit
+    >>> kept_by_k3(*masked_bandit(), delta=0.5)  # k3 is 0, 0.287 and 2.259
+    array([[ True,  True, False]])
+    """
     return kl_estimate(-log_token_ratios(model, target, behavior), "k3").max(-1) <= delta
 
 
 def kept_by_kl(model: TokenModel, target: Policy, behavior: Policy, delta: float) -> np.ndarray:
-    """max_t KL(behavior, target) at the answer's contexts <= delta: 001 4.4.1, the "exact" criterion."""
+    """max_t KL(behavior, target) at the answer's contexts <= delta: 001 4.4.1, the "exact" criterion.
+
+    >>> from rlnotes.exact.token_families import masked_branch
+    >>> kept_by_kl(*masked_branch(), delta=1e-4)  # answers that begin with 1 go
+    array([[ True,  True, False, False]])
+    """
     kl = [rows[..., None] for rows in divergences.context_kl(model, behavior, target)]
     return on_answers(model, kl).max(-1) <= delta
 
@@ -53,6 +68,12 @@ def trm_as_printed(model: TokenModel, target: Policy, behavior: Policy, kept: np
 
     False: masked answers count in J, and the maximum must run over them too. Raises ``ValueError`` where the premise
     fails, so that only the conclusion is to blame.
+
+    >>> from rlnotes.exact.token_families import begins_with_zero, masked_branch
+    >>> case = masked_branch()
+    >>> bound = trm_as_printed(*case, begins_with_zero(case.model), delta=1e-4)
+    >>> print(f"{bound.true:.5f} < {bound.lower:.5f}")
+    -0.00039 < 0.00034
     """
     _require_close(model, target, behavior, kept, delta)
     penalty = _trm_penalty(model, target, behavior, delta)
@@ -60,7 +81,14 @@ def trm_as_printed(model: TokenModel, target: Policy, behavior: Policy, kept: np
 
 
 def masked_trm_as_printed(model: TokenModel, target: Policy, behavior: Policy, kept: np.ndarray, delta: float) -> Bound:
-    """As :func:`trm_as_printed` with the masked L that is really maximised: 001 4.1.1 and 4.1.2. False too."""
+    """As :func:`trm_as_printed` with the masked L that is really maximised: 001 4.1.1 and 4.1.2. False too.
+
+    >>> from rlnotes.exact.token_families import begins_with_zero, hidden_branch
+    >>> case = hidden_branch()
+    >>> bound = masked_trm_as_printed(*case, begins_with_zero(case.model), delta=1e-4)
+    >>> print(f"{bound.true:.5f} < {bound.lower:.5f}")
+    -0.40000 < 0.04962
+    """
     _require_close(model, target, behavior, kept, delta)
     masked = printed_surrogate(model, target, behavior, expected_reward(model, behavior), kept)
     penalty = _trm_penalty(model, target, behavior, delta)
@@ -81,6 +109,11 @@ def any_baseline_as_printed(model: TokenModel, target: Policy, behavior: Policy,
     """J' - J >= E[(R - b) sum_t rho_t] - 4/3 T^1.5 D_KL with any baseline b: 001 2.2.4 with 2.5.4.
 
     False unless b = J and all answers have one length. At b = 0 it promises T J for doing nothing.
+
+    >>> from rlnotes.exact.token_families import two_lengths
+    >>> bound = any_baseline_as_printed(*two_lengths(), baseline=0.5)  # of equal policies
+    >>> print(f"{bound.true:.3f} < {bound.lower:.3f}")
+    0.000 < 0.250
     """
     predicted = printed_surrogate(model, target, behavior, baseline)
     penalty = scaled(model, forms.pinsker_marginal(model.horizon, kl_max(model, target, behavior)))
@@ -91,6 +124,11 @@ def reversed_sequence_kl_as_printed(model: TokenModel, target: Policy, behavior:
     """|Error| <= KL(target, behavior) of whole answers: Theorem A turned round, as 001 4.4.1 turns its bounds.
 
     001's own bounds survive that. This one is false from T = 3 on.
+
+    >>> from rlnotes.exact.token_families import dropped_branch
+    >>> bound = reversed_sequence_kl_as_printed(*dropped_branch())
+    >>> print(f"{bound.true:.3f} < {bound.lower:.3f}")
+    -0.002 < 0.089
     """
     penalty = scaled(model, divergences.sequence_kl(model, target, behavior))
     return of_ratios("D_seq reversed", model, target, behavior, {"KL(target, behavior)": penalty})
@@ -100,14 +138,26 @@ def reversed_sequence_kl_as_printed(model: TokenModel, target: Policy, behavior:
 
 
 def identity_as_printed(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J = L - Delta for any two policies: 004 Theorem 3.1. False where the behavior lacks a target's token."""
+    """J' - J = L - Delta for any two policies: 004 Theorem 3.1. False where the behavior lacks a target's token.
+
+    >>> from rlnotes.exact.token_families import no_common_token
+    >>> bound = identity_as_printed(*no_common_token(reward_of_new=-1))
+    >>> print(f"{bound.true:.3f} < {bound.lower:.3f}")
+    -1.000 < 0.000
+    """
     missed = -float((sequence_probs(model, behavior) * model.reward * excess(model, target, behavior).n).sum())
     predicted = sampled_surrogate(model, target, behavior)
     return improvement_bound("004 Theorem 3.1, any policies", model, target, behavior, predicted, {"Delta": missed})
 
 
 def quadratic_as_printed(model: TokenModel, target: Policy, behavior: Policy) -> Bound:
-    """J' - J >= L - 2 xi T (T - 1) D_TV^2 for any two policies: 004 Theorem 3.2. False in the same case."""
+    """J' - J >= L - 2 xi T (T - 1) D_TV^2 for any two policies: 004 Theorem 3.2. False in the same case.
+
+    >>> from rlnotes.exact.token_families import no_common_token
+    >>> bound = quadratic_as_printed(*no_common_token(reward_of_new=-1))
+    >>> print(f"{bound.true:.3f} < {bound.lower:.3f}")
+    -1.000 < 0.000
+    """
     penalty = float(forms.quadratic(model.horizon, tv_max(model, target, behavior), reward_max(model)))
     predicted = sampled_surrogate(model, target, behavior)
     return improvement_bound(

@@ -17,6 +17,10 @@ class Promises(NamedTuple):
     """True change J(new) - J(current), and what Corollary 5.3 and the form of GePPO say of it. All in units of return.
 
     ``update_penalty`` is C_1 U_k, ``staleness_penalty`` is C_2 S_k. ``old_mass`` is the old version's share of d_beta.
+
+    >>> found = promises(gamma=0.5, old=0.25, current=0.5, new=0.75, share=0.5, sigma=0.0)
+    >>> print(f"{found.true:.2f} >= {found.split:.2f} and {found.geppo:.2f}")
+    0.31 >= -0.91 and -0.25
     """
 
     true: np.ndarray
@@ -40,7 +44,12 @@ class Promises(NamedTuple):
 
 
 def promises(gamma: Numbers, old: Numbers, current: Numbers, new: Numbers, share: Numbers, sigma: Numbers) -> Promises:
-    """For :func:`rlnotes.exact.twice_in_a_row.two_versions`. Chances in [0, 1], gamma in [0, 1); arrays broadcast."""
+    """For :func:`rlnotes.exact.twice_in_a_row.two_versions`. Chances in [0, 1], gamma in [0, 1); arrays broadcast.
+
+    >>> found = promises(gamma=0.5, old=0.25, current=0.5, new=0.75, share=0.5, sigma=0.0)
+    >>> print(f"{found.true:.4f} = 0.75^2 - 0.5^2; staleness {found.staleness:.3f}")
+    0.3125 = 0.75^2 - 0.5^2; staleness 0.125
+    """
     numbers = [np.asarray(x, dtype=np.float64) for x in (gamma, old, current, new, share, sigma)]
     gamma, old, current, new, share, sigma = np.broadcast_arrays(*numbers)
     mass = share * (1 - gamma) / (1 - gamma * (1 - sigma))

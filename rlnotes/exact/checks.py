@@ -8,7 +8,15 @@ TOLERANCE = 1e-9  # on sums of probabilities
 
 
 class SupportError(ValueError):
-    """A behaviour policy gives probability 0 to something that the target policy does."""
+    """A behaviour policy gives probability 0 to something that the target policy does.
+
+    >>> from rlnotes.exact.importance import weighted_moments
+    >>> try:
+    ...     weighted_moments(target=[0.5, 0.5], behavior=[1.0, 0.0], values=[1.0, 1.0])
+    ... except SupportError as error:
+    ...     print(str(error).split(":")[0])
+    behavior[1] is 0 and target[1] is 0.5
+    """
 
 
 def finite(name: str, array: object, shape: Sequence[int | None] | None = None) -> np.ndarray:

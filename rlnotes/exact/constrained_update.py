@@ -22,6 +22,12 @@ def clip_band(mechanism: Mechanism, current_ratio: np.ndarray, epsilon: float) -
     Each of 000's three clips (section 7.2) is min(rho_{k+1} A, clip(rho_{k+1}, low, high) A) with one of them: 1 +-
     epsilon (standard PPO), rho_k +- epsilon (Method 1), rho_k (1 +- epsilon) (Method 2, whose advantage rho_k A takes
     the factor rho_k into the term). Raises ``ValueError`` for another name or an epsilon outside [0, 1].
+
+    >>> current_ratio = np.array([0.5, 2.0])
+    >>> print(*clip_band("ppo", current_ratio, epsilon=0.25))
+    [0.75 0.75] [1.25 1.25]
+    >>> print(*clip_band("method 2", current_ratio, epsilon=0.25))
+    [0.375 1.5  ] [0.625 2.5  ]
     """
     if mechanism not in get_args(Mechanism):
         raise ValueError(f"mechanism is {mechanism!r}; choose one of {', '.join(get_args(Mechanism))}")
@@ -38,6 +44,11 @@ def clipped_term(
     """min(rho A, clip(rho, low, high) A), and whether it has a gradient: its derivative by rho is A there, else 0.
 
     A term is closed where the ratio has passed the end of the band that its advantage points to.
+
+    >>> ratio, advantages = np.array([0.5, 1.0, 2.0]), np.ones(3)
+    >>> term, is_open = clipped_term(ratio, advantages, band=(0.75, 1.25))
+    >>> print(term, is_open)
+    [0.5  1.   1.25] [ True  True False]
     """
     low, high = band
     is_open = np.where(advantages > 0, ratio < high, ratio > low)
@@ -51,6 +62,12 @@ class StaleData:
     ``weights`` (S, M) is d_beta. ``behaviors`` (M, S, A), ``current`` (S, A) is pi_k, ``advantages`` (S, M, A).
     Raises ``ValueError`` for arrays of other shapes and rows that are no distributions, and
     :class:`rlnotes.exact.checks.SupportError` where a behaviour in use never takes some action: ratios would not exist.
+
+    >>> one = np.array([[0.5, 0.5]])  # a bandit; the data come from the current policy
+    >>> data = StaleData(np.ones((1, 1)), one[None], one, np.array([[[1.0, -1.0]]]))
+    >>> new = np.array([[0.75, 0.25]])
+    >>> data.surrogate(new), data.update_shift(new), data.clipped("ppo", 0.25, new)
+    (0.5, 0.25, 0.25)
     """
 
     weights: np.ndarray
@@ -112,6 +129,11 @@ def constrained_update(data: StaleData, shift: float) -> np.ndarray:
     """The policy (S, A) with the largest L_beta among those with U_k <= ``shift``: 000 section 7.4, with eps / 2 there.
 
     A linear programme in the policy and in abs(policy - pi_k). Raises ``ValueError`` for a negative ``shift``.
+
+    >>> one = np.array([[0.5, 0.5]])  # a bandit; the data come from the current policy
+    >>> data = StaleData(np.ones((1, 1)), one[None], one, np.array([[[1.0, -1.0]]]))
+    >>> print(constrained_update(data, shift=0.125).round(3))
+    [[0.625 0.375]]
     """
     if not shift >= 0:
         raise ValueError(f"shift is {shift}; a mean TV is not negative")
@@ -127,6 +149,11 @@ def clipped_update(data: StaleData, mechanism: Mechanism, epsilon: float) -> np.
 
     Clipped surrogates are flat beyond their bands, so there are many maximisers, and often many of the same U_k. Three
     linear programmes, each among the optima of those before: the largest value, the smallest shift, the largest L_beta.
+
+    >>> one = np.array([[0.5, 0.5]])  # a bandit; the data come from the current policy
+    >>> data = StaleData(np.ones((1, 1)), one[None], one, np.array([[[1.0, -1.0]]]))
+    >>> print(clipped_update(data, "ppo", epsilon=0.25).round(3))
+    [[0.625 0.375]]
     """
     S, M, A = data.advantages.shape
     low, high = clip_band(mechanism, data.ratios(data.current), epsilon)

@@ -16,7 +16,12 @@ from rlnotes.exact.tokens import sequences, single_prompt, single_prompt_policy
 
 
 def late_choice(gamma: float) -> MDP:
-    """State 0 leads to state 1, whatever is done; there action 0 pays 1, action 1 nothing, and state 2 is the end."""
+    """State 0 leads to state 1, whatever is done; there action 0 pays 1, action 1 nothing, and state 2 is the end.
+
+    >>> from rlnotes.exact.mdp import expected_return
+    >>> expected_return(late_choice(gamma=0.5), np.full((3, 2), 0.5))  # gamma / 2
+    0.25
+    """
     P = np.zeros((3, 2, 3))
     P[0, :, 1] = P[1, :, 2] = P[2, :, 2] = 1
     return MDP(P, np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]), np.eye(3)[0], gamma)
@@ -27,6 +32,11 @@ def reward_to_go_gradient(mdp: MDP, logits: np.ndarray) -> np.ndarray:
 
     It is the gradient of J at gamma = 1 only: :func:`rlnotes.exact.mdp.policy_gradient`. Raises ``ValueError`` where
     the policy does not surely end, as the sum has no limit then.
+
+    >>> from rlnotes.exact.mdp import policy_gradient
+    >>> mdp, logits = late_choice(gamma=0.5), np.zeros((3, 2))
+    >>> print(reward_to_go_gradient(mdp, logits)[1], policy_gradient(mdp, logits)[1])
+    [ 0.25 -0.25] [ 0.125 -0.125]
     """
     pi = softmax(logits)
     counts = visits(replace(mdp, gamma=1.0), pi)  # of every time alike
@@ -34,7 +44,11 @@ def reward_to_go_gradient(mdp: MDP, logits: np.ndarray) -> np.ndarray:
 
 
 def fair_gamble(gamma: float) -> MDP:
-    """One action. State 0 leads to state 1, which pays 1, or, as likely, to state 2, which costs 1; then the end."""
+    """One action. State 0 leads to state 1, which pays 1, or, as likely, to state 2, which costs 1; then the end.
+
+    >>> print(values(fair_gamble(gamma=0.9), np.ones((4, 1))).v.round(3) + 0.0)
+    [ 0.  1. -1.  0.]
+    """
     P = np.zeros((4, 1, 4))
     P[0, 0, 1:3] = 0.5
     P[1:, 0, 3] = 1
@@ -46,6 +60,10 @@ def smallest_td_error(mdp: MDP, pi: np.ndarray) -> np.ndarray:
 
     V of an end is 0. Where transitions are random this is not V of ``pi``. Raises ``ValueError`` where the policy does
     not surely end, or misses a state.
+
+    >>> mdp, pi = fair_gamble(gamma=1.0), np.ones((4, 1))
+    >>> print(smallest_td_error(mdp, pi).round(3) + 0.0, values(mdp, pi).v.round(3) + 0.0)
+    [ 0.   0.5 -0.5  0. ] [ 0.  1. -1.  0.]
     """
     counts = visits(replace(mdp, gamma=1.0), pi)
     last = ends(mdp)
@@ -69,6 +87,11 @@ def two_kinds_of_answers(horizon: int, shift: float = 0.1) -> TokenCase:
 
     However long an answer is, the mean KL of its tokens comes near one of two numbers, never near D_seq / T, which
     lies half-way. Raises ``ValueError`` for a shift of 1/2 or more.
+
+    >>> model, target, behavior = two_kinds_of_answers(horizon=2, shift=0.1)
+    >>> print(target[1][0])  # the second token, after 0 and after 1
+    [[0.5 0.5]
+     [0.4 0.6]]
     """
     if not abs(shift) < 0.5:
         raise ValueError(f"shift is {shift}; a fair coin can move by less than 1/2")

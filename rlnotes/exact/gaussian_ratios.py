@@ -49,6 +49,12 @@ def closed_share(
 
     It is closed above 1 + epsilon where the advantage is ``positive``, else below 1 - epsilon: 002 eqs. (96), (109).
     Raises ``ValueError`` as :func:`law` does, and for an epsilon outside (0, 1).
+
+    >>> lengths = np.array([1, 100])
+    >>> print(closed_share(0.0, 0.1, lengths, "token", 0.2, positive=True).round(3))
+    [0.034 0.034]
+    >>> print(closed_share(0.0, 0.1, lengths, "sequence", 0.2, positive=True).round(3))
+    [0.034 0.428]
     """
     if not 0 < epsilon < 1:
         raise ValueError(f"epsilon is {epsilon}; it must lie between 0 and 1")

@@ -38,6 +38,12 @@ def group_moments(
     ``weights`` (B, V**T, T) hold no rewards: ones for REINFORCE, token ratios for token-level importance sampling.
     ``advantage`` takes rewards (N,) and G: a function of :mod:`rlnotes.estimators.baselines`, whose value may depend
     on its own group only. Raises ``MemoryError`` where a prompt's rewards make more than ``MAX_GROUPS`` groups.
+
+    >>> from rlnotes.exact.token_families import one_step
+    >>> model, pi, _ = one_step([0.5, 0.5], [0.5, 0.5], reward=[1, 0])
+    >>> found = group_moments(model, pi, pi, np.ones((1, 2, 1)), lambda r, size: r, 4)
+    >>> print(found.mean[0].round(3), round(found.variance, 5))  # 1/8 over 4
+    [[[ 0.25 -0.25]]] 0.03125
     """
     probs = sequence_probs(model, behavior)
     norms = squared_norms(model, target, weights)

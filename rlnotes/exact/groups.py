@@ -13,6 +13,10 @@ def gradient_scale(advantage: Callable[[np.ndarray, int], np.ndarray], group_siz
     p (1 - p) and the score of a response is 1 - p if it is right and -p if not. All group outcomes are summed over,
     by their number of right responses. ``advantage`` takes rewards (G,) and G: a function of
     :mod:`rlnotes.estimators.baselines`. 1 means unbiased. Raises ``ValueError`` unless 0 < p < 1.
+
+    >>> from rlnotes.estimators.baselines import group_mean
+    >>> round(gradient_scale(group_mean, group_size=4, p=0.3), 3)  # 1 - 1/4
+    0.75
     """
     if not 0 < p < 1:
         raise ValueError(f"p is {p}; the success rate must lie strictly between 0 and 1")
@@ -25,5 +29,9 @@ def gradient_scale(advantage: Callable[[np.ndarray, int], np.ndarray], group_siz
 
 
 def wasted_share(group_size: int, p: float) -> float:
-    """Probability that a group's rewards are all equal, so that it teaches nothing."""
+    """Probability that a group's rewards are all equal, so that it teaches nothing.
+
+    >>> wasted_share(group_size=4, p=0.5)  # two of sixteen
+    0.125
+    """
     return p**group_size + (1 - p) ** group_size

@@ -14,6 +14,11 @@ def from_gymnasium(env: Any, gamma: float) -> MDP:
     state of the table where that state is an end already, else to one extra state, the last. A time limit that
     ``gymnasium.make`` puts around the environment is not in the table, so it is not in this process either: see
     ``finite_horizon_values``. Raises ``ValueError`` where ``P`` or ``initial_state_distrib`` is missing.
+
+    >>> import gymnasium
+    >>> mdp = from_gymnasium(gymnasium.make("FrozenLake-v1"), gamma=0.9)
+    >>> mdp.states, mdp.actions
+    (16, 4)
     """
     base = env.unwrapped
     for name in ("P", "initial_state_distrib"):

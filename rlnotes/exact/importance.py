@@ -42,6 +42,9 @@ def weighted_moments(target: object, behavior: object, values: object) -> Moment
 
     With ``values`` 1 they are 1 and chi2(target, behavior). Raises ``SupportError`` where the behavior gives 0 to an
     outcome of the target.
+
+    >>> weighted_moments(target=[0.5, 0.5], behavior=[0.25, 0.75], values=[1.0, 0.0])
+    Moments(mean=0.5, variance=0.75)
     """
     target, behavior, weights = _pair(target, behavior)
     weighted = weights * finite("values", values, target.shape)
@@ -50,13 +53,21 @@ def weighted_moments(target: object, behavior: object, values: object) -> Moment
 
 
 def clipped_bias(target: object, behavior: object, values: object, cap: float) -> float:
-    """The bias E[(min(w, cap) - w) f] of clipped weights, for every sample size: 002 Remark 1.3."""
+    """The bias E[(min(w, cap) - w) f] of clipped weights, for every sample size: 002 Remark 1.3.
+
+    >>> clipped_bias(target=[0.5, 0.5], behavior=[0.25, 0.75], values=[1.0, 0.0], cap=1.5)
+    -0.125
+    """
     target, behavior, weights = _pair(target, behavior)
     return float(behavior @ ((np.minimum(weights, cap) - weights) * finite("values", values, target.shape)))
 
 
 def self_normalized_bias(target: object, behavior: object, values: object) -> float:
-    """n times the bias of the self-normalised estimate tends to this: -E[w^2 (f - J)]. 002 Remark 1.3."""
+    """n times the bias of the self-normalised estimate tends to this: -E[w^2 (f - J)]. 002 Remark 1.3.
+
+    >>> round(self_normalized_bias([0.5, 0.5], [0.25, 0.75], values=[1.0, 0.0]), 4)
+    -0.3333
+    """
     target, behavior, weights = _pair(target, behavior)
     values = finite("values", values, target.shape)
     return -float(behavior @ (weights**2 * (values - target @ values)))
@@ -67,6 +78,9 @@ def best_baseline(probs: object, values: object, scores: object) -> float:
 
     ``scores`` (V, D) are the gradients s of log p of every outcome, ``probs`` and ``values`` (V,). Raises
     ``ValueError`` where all scores are 0, so that every baseline is as good.
+
+    >>> round(best_baseline([0.75, 0.25], values=[1, 0], scores=[[0.25], [-0.75]]), 3)
+    0.25
     """
     probs = distribution("probs", probs, (None,))
     values, scores = finite("values", values, probs.shape), finite("scores", scores, (len(probs), None))
@@ -84,6 +98,11 @@ def sample_moments(
     ``statistic`` takes the ``log_ratio`` (n,) and ``values`` (n,) of a sample and must not depend on their order: a
     function of :mod:`rlnotes.estimators.importance`, its ``.mean`` taken. Raises ``ValueError`` where there are more
     than ``MOST_SAMPLES`` samples.
+
+    >>> mean = lambda log_ratio, values: values.mean()
+    >>> found = sample_moments(mean, [0.5, 0.5], log_ratio=[0, 0], values=[1, 0], n=2)
+    >>> round(found.mean, 3), round(found.variance, 3)  # a fair coin's 1/4, over n
+    (0.5, 0.125)
     """
     behavior = distribution("behavior", behavior, (None,))
     log_ratio = np.asarray(log_ratio, dtype=np.float64)

@@ -24,6 +24,11 @@ class MDP:
     ``P`` (S, A, S): chance of the next state. ``r`` (S, A): mean reward of a step, which may have any sign. ``start``
     (S,): distribution of the first state. ``gamma`` in [0, 1]. Raises ``ValueError`` for wrong shapes, rows that are
     no distributions, rewards that are not finite, and a discount outside [0, 1].
+
+    >>> P, r = np.ones((1, 2, 1)), np.array([[1.0, 0.0]])  # one state; action 0 pays 1
+    >>> mdp = MDP(P, r, start=np.ones(1), gamma=0.5)
+    >>> mdp.states, mdp.actions, expected_return(mdp, np.array([[0.5, 0.5]]))
+    (1, 2, 1.0)
     """
 
     P: np.ndarray
@@ -74,6 +79,11 @@ def values(mdp: MDP, pi: np.ndarray) -> Values:
     """Values of ``pi`` in every state (000 section 2.1).
 
     At gamma = 1, raises ``ValueError`` naming a state from which ``pi`` never reaches an end, or too slowly.
+
+    >>> mdp = MDP(np.ones((1, 2, 1)), np.array([[1.0, 0.0]]), np.ones(1), gamma=0.5)
+    >>> v, q, a = values(mdp, np.array([[0.5, 0.5]]))  # a half per step: 0.5 / (1 - 0.5)
+    >>> print(v, q, a)
+    [1.] [[1.5 0.5]] [[ 0.5 -0.5]]
     """
     pi = mdp.policy(pi)
     v = _state_values(mdp, pi, np.ones(mdp.states, bool))
@@ -90,6 +100,10 @@ def expected_return(mdp: MDP, pi: np.ndarray) -> float:
     """J: expected discounted return from the start distribution (000 section 2.1).
 
     At gamma = 1 only states that can be reached from the start have to end; raises ``ValueError`` if one does not.
+
+    >>> mdp = MDP(np.ones((1, 2, 1)), np.array([[1.0, 0.0]]), np.ones(1), gamma=0.5)
+    >>> expected_return(mdp, np.array([[0.5, 0.5]]))  # 0.5 / (1 - 0.5)
+    1.0
     """
     return float(mdp.start @ _state_values(mdp, mdp.policy(pi), mdp.start > 0))
 
@@ -99,6 +113,10 @@ def visits(mdp: MDP, pi: np.ndarray) -> np.ndarray:
 
     It is ``occupancy`` / (1 - gamma). At gamma = 1 an end counts 0, since nothing is paid there and the sum has no
     limit, and a policy that never ends raises ``ValueError``.
+
+    >>> mdp = MDP(np.ones((1, 2, 1)), np.array([[1.0, 0.0]]), np.ones(1), gamma=0.5)
+    >>> print(visits(mdp, np.array([[0.5, 0.5]])))  # 1 / (1 - 0.5)
+    [2.]
     """
     pi = mdp.policy(pi)
     live = _live(mdp, pi, mdp.start > 0)
@@ -111,6 +129,11 @@ def occupancy(mdp: MDP, pi: np.ndarray) -> np.ndarray:
     """Normalised discounted state distribution d (S,), which sums to 1 (000 section 2.1).
 
     Raises ``ValueError`` at gamma = 1, where it does not exist.
+
+    >>> from rlnotes.exact.pathologies import two_rooms
+    >>> mdp, new, old = two_rooms(gamma=0.9)
+    >>> print(occupancy(mdp, old).round(3), occupancy(mdp, new).round(3))
+    [0.836 0.164] [0.209 0.791]
     """
     if mdp.gamma == 1:
         raise ValueError("gamma is 1, where visits cannot be normalised; take visits(), or a gamma below 1")
@@ -118,12 +141,24 @@ def occupancy(mdp: MDP, pi: np.ndarray) -> np.ndarray:
 
 
 def gains(mdp: MDP, new: np.ndarray, old: np.ndarray) -> np.ndarray:
-    """G (S,): the mean advantage under ``old`` of an action of ``new``."""
+    """G (S,): the mean advantage under ``old`` of an action of ``new``.
+
+    >>> from rlnotes.exact.mdp_families import crossed_fork
+    >>> print(gains(*crossed_fork(gamma=0.5, first=0.25, last=0.25)).round(3) + 0.0)
+    [ 0.  -0.5  0.5]
+    """
     return (mdp.policy(new, "new") * values(mdp, mdp.policy(old, "old")).a).sum(-1)
 
 
 def performance_difference(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
-    """J(new) - J(old), from the old advantages where the new policy goes (000 Lemma 2.1, 002 eq. (48))."""
+    """J(new) - J(old), from the old advantages where the new policy goes (000 Lemma 2.1, 002 eq. (48)).
+
+    >>> from rlnotes.exact.pathologies import two_rooms
+    >>> mdp, new, old = two_rooms(gamma=0.9)
+    >>> change = expected_return(mdp, new) - expected_return(mdp, old)
+    >>> print(f"{performance_difference(mdp, new, old):.3f} = {change:.3f}")
+    7.461 = 7.461
+    """
     gain = gains(mdp, new, old)  # first, for it checks both policies by name
     return float(visits(mdp, new) @ gain)
 
@@ -132,20 +167,35 @@ def surrogate(mdp: MDP, new: np.ndarray, old: np.ndarray) -> float:
     """L_old(new), from the old advantages where the old policy goes, without J(old) (000 Theorem 3.2).
 
     1/(1 - gamma) times the mean over the old occupancy. At gamma = 1 ``visits`` takes the place of both.
+
+    >>> from rlnotes.exact.pathologies import two_rooms
+    >>> mdp, new, old = two_rooms(gamma=0.9)
+    >>> change = expected_return(mdp, new) - expected_return(mdp, old)
+    >>> print(f"L {surrogate(mdp, new, old):.2f}, change {change:.2f}")
+    L -15.47, change 7.46
     """
     gain = gains(mdp, new, old)
     return float(visits(mdp, old) @ gain)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities (..., A) from finite ``logits`` (..., A)."""
+    """Probabilities (..., A) from finite ``logits`` (..., A).
+
+    >>> print(softmax(np.log([3.0, 1.0])).round(3))
+    [0.75 0.25]
+    """
     logits = finite("logits", logits)
     weights = np.exp(logits - logits.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True)
 
 
 def policy_gradient(mdp: MDP, logits: np.ndarray) -> np.ndarray:
-    """Gradient (S, A) of J with respect to the ``logits`` (S, A) of a softmax policy (002 eq. (36), summed up)."""
+    """Gradient (S, A) of J with respect to the ``logits`` (S, A) of a softmax policy (002 eq. (36), summed up).
+
+    >>> mdp = MDP(np.ones((1, 2, 1)), np.array([[1.0, 0.0]]), np.ones(1), gamma=0.5)
+    >>> print(policy_gradient(mdp, np.zeros((1, 2))))  # 2 visits * 0.5 * A
+    [[ 0.5 -0.5]]
+    """
     pi = softmax(finite("logits", logits, (mdp.states, mdp.actions)))
     return visits(mdp, pi)[:, None] * pi * values(mdp, pi).a
 
@@ -156,6 +206,11 @@ def optimal_policy(mdp: MDP) -> tuple[np.ndarray, Values]:
     An old action stays unless a new one is better by more than the tolerance, so that ties cannot flip for ever. At
     gamma = 1 the search begins with a policy that surely ends; raises ``ValueError`` where there is none, or where
     rewards are collected for ever.
+
+    >>> from rlnotes.exact.pathologies import two_rooms
+    >>> pi, found = optimal_policy(two_rooms(gamma=0.9).mdp)
+    >>> print(pi.argmax(-1), found.v.round(2))
+    [1 1] [15.82 18.02]
     """
     rows = np.arange(mdp.states)
     chosen = np.zeros(mdp.states, int) if mdp.gamma < 1 else _ending_actions(mdp)
@@ -174,24 +229,46 @@ def optimal_policy(mdp: MDP) -> tuple[np.ndarray, Values]:
 
 
 def finite_horizon_values(mdp: MDP, pi: np.ndarray, horizon: int) -> np.ndarray:
-    """Values (horizon + 1, S) of ``pi`` when the process is cut off: row h with h steps to go, row 0 is 0."""
+    """Values (horizon + 1, S) of ``pi`` when the process is cut off: row h with h steps to go, row 0 is 0.
+
+    >>> mdp = MDP(np.ones((1, 2, 1)), np.array([[1.0, 0.0]]), np.ones(1), gamma=0.5)
+    >>> print(finite_horizon_values(mdp, np.array([[0.5, 0.5]]), horizon=2).ravel())
+    [0.   0.5  0.75]
+    """
     pi = mdp.policy(pi)
     return _backward(mdp, horizon, lambda q: (pi * q).sum(-1))
 
 
 def best_finite_horizon_values(mdp: MDP, horizon: int) -> np.ndarray:
-    """Values (horizon + 1, S) of the best policy that may look at the steps to go: rows as in finite_horizon_values."""
+    """Values (horizon + 1, S) of the best policy that may look at the steps to go: rows as in finite_horizon_values.
+
+    >>> mdp = MDP(np.ones((1, 2, 1)), np.array([[1.0, 0.0]]), np.ones(1), gamma=0.5)
+    >>> print(best_finite_horizon_values(mdp, horizon=2).ravel())
+    [0.  1.  1.5]
+    """
     return _backward(mdp, horizon, lambda q: q.max(-1))
 
 
 def ends(mdp: MDP) -> np.ndarray:
-    """Which states are ends, (S,) bool: no action pays there, nor in any state that can follow."""
+    """Which states are ends, (S,) bool: no action pays there, nor in any state that can follow.
+
+    >>> from rlnotes.exact.counterexamples import late_choice
+    >>> print(ends(late_choice(gamma=0.5)))
+    [False False  True]
+    """
     pays = (mdp.r != 0).any(-1)
     return ~_reached(np.any(mdp.P > 0, axis=1).T, pays)
 
 
 def transitions(mdp: MDP, pi: np.ndarray) -> np.ndarray:
-    """State to next state under ``pi``, (S, S)."""
+    """State to next state under ``pi``, (S, S).
+
+    >>> from rlnotes.exact.pathologies import two_rooms
+    >>> mdp, new, old = two_rooms(gamma=0.9)
+    >>> print(transitions(mdp, (new + old) / 2).round(3))
+    [[0.55 0.45]
+     [0.25 0.75]]
+    """
     return np.einsum("sa,sat->st", mdp.policy(pi), mdp.P)
 
 

@@ -13,7 +13,12 @@ from rlnotes.exact.mixtures import Mixture
 
 
 class Case(NamedTuple):
-    """A process and two policies (S, A)."""
+    """A process and two policies (S, A).
+
+    >>> mdp, new, old = rare_cost(gamma=0.5, D=0.25)
+    >>> print(new[0], old[0])
+    [0.75 0.25] [1. 0.]
+    """
 
     mdp: MDP
     new: np.ndarray
@@ -25,7 +30,13 @@ def _case(mdp: MDP, new: object, old: object) -> Case:
 
 
 def fork(gamma: float, r: list[list[float]]) -> MDP:
-    """From state 0, action 0 leads to state 1 and action 1 to state 2, which never end. ``r`` (3, 2)."""
+    """From state 0, action 0 leads to state 1 and action 1 to state 2, which never end. ``r`` (3, 2).
+
+    >>> mdp = fork(gamma=0.5, r=[[0.0, 0.0], [1.0, 1.0], [-1.0, -1.0]])
+    >>> print(mdp.P[0])  # the next state after either action
+    [[0. 1. 0.]
+     [0. 0. 1.]]
+    """
     P = np.zeros((3, 2, 3))
     P[0, 0, 1] = P[0, 1, 2] = P[1, :, 1] = P[2, :, 2] = 1
     return MDP(P, np.array(r), np.eye(3)[0], gamma)
@@ -44,6 +55,11 @@ def crossed_fork(gamma: float, first: float, last: float) -> Case:
 
     L = 0 and J(new) - J(old) = -4 gamma first last / (1 - gamma), with common support. At first = last = gamma = 1/4 it
     breaks 004 Theorem 2.1 as printed: -1/12 < -1/18. As ``last`` goes to 0 it attains 000 Theorem 3.2.
+
+    >>> from rlnotes.exact.mdp import performance_difference, surrogate
+    >>> case = crossed_fork(gamma=0.5, first=0.25, last=0.25)
+    >>> round(surrogate(*case), 3) + 0.0, round(performance_difference(*case), 3)
+    (0.0, -0.25)
     """
     mdp = fork(gamma, [[0.0, 0.0], [1.0, -1.0], [1.0, -1.0]])
     new = [[0.5 + first, 0.5 - first], [0.5 - last, 0.5 + last], [0.5 + last, 0.5 - last]]
@@ -55,6 +71,11 @@ def slow_trap(gamma: float, D: float, support: float = 0.0) -> Case:
 
     With a ``support`` k > 0, at most 1 - D, the old policy takes every action of the new one, and the gap comes to that
     as k goes to 0. It breaks 004 Theorem 2.1 as printed for D < (1 - gamma) / gamma.
+
+    >>> from rlnotes.exact.mdp import performance_difference, surrogate
+    >>> case = slow_trap(gamma=0.5, D=0.25)
+    >>> print(f"L {surrogate(*case):.2f}, change {performance_difference(*case):.2f}")
+    L 1.00, change 0.60
     """
     k = support
     mdp = trap(gamma, [[1 - 2 * k / (1 - k), -1.0, 1.0], [1.0, -1.0, -1.0]])
@@ -68,6 +89,10 @@ def rare_cost(gamma: float, D: float) -> Case:
     """G = (0, 0, -1), and old never goes where it is -1: the bound by half its span is attained, that by C is not.
 
     So is 000 Lemma 3.1.
+
+    >>> from rlnotes.exact.mdp import gains
+    >>> print(gains(*rare_cost(gamma=0.5, D=0.25)).round(3) + 0.0)
+    [ 0.  0. -1.]
     """
     mdp = fork(gamma, [[0.0, 0.0], [0.0, 0.0], [-1.0, 1.0]])
     old = [[1.0, 0.0], [1.0, 0.0], [0.5, 0.5]]
@@ -78,6 +103,10 @@ def conservative_trap(gamma: float) -> Case:
     """A two-state chain on which any step of size alpha from old towards new attains Kakade and Langford's bound.
 
     ``new`` is the policy to mix in: G = 1 before the trap and -1 in it.
+
+    >>> from rlnotes.exact.mdp import gains
+    >>> print(gains(*conservative_trap(gamma=0.5)).round(3))
+    [ 1. -1.]
     """
     mdp = trap(gamma, [[0.0, 1.0], [0.0, -1.0]])
     return _case(mdp, [[0.0, 1.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]])
@@ -87,6 +116,11 @@ def late_spoiler(gamma: float, m: float, p: float, q: float) -> Case:
     """The new policy goes with chance m, not p, to a state where it then swaps a good action of chance 1 - q away.
 
     With p, then q, then m near 0, the gap comes to gamma times the bound by the mean KL, and by the mean TV.
+
+    >>> from rlnotes.exact.mdp import performance_difference, surrogate
+    >>> case = late_spoiler(gamma=0.9, m=0.5, p=0.01, q=0.01)
+    >>> print(f"L {surrogate(*case):.2f}, change {performance_difference(*case):.2f}")
+    L 4.28, change -0.04
     """
     P = np.zeros((4, 2, 4))  # fork, spoiled, paid, unpaid
     P[0, 0, 3] = P[0, 1, 1] = P[1, 0, 2] = P[1, 1, 3] = P[2, :, 2] = P[3, :, 3] = 1
@@ -123,6 +157,13 @@ def replaced_at_once(gamma: float, D: float, paid: float) -> MixtureCase:
     The first action leads to a state that pays ``paid`` a step to policy 0, the second to one that pays nobody. New
     goes the first way with a chance larger by D and then acts as policy 1: J(new) = J_mix, though the advantages of
     policy 0 promise more.
+
+    >>> from rlnotes.exact import mixtures
+    >>> process, mixture, new = replaced_at_once(gamma=0.5, D=0.25, paid=1.0)
+    >>> round(mixtures.component_average(process, mixture), 3)  # J of policy 0 for ever
+    0.5
+    >>> round(mixtures.expected_return(process, mixture), 3) + 0.0
+    0.0
     """
     mdp = fork(gamma, [[0.0, 0.0], [paid, 0.0], [0.0, 0.0]])
     waits = [[0.5, 0.5], [0.0, 1.0], [0.5, 0.5]]
@@ -136,6 +177,10 @@ def one_behavior(case: Case, copies: int = 2) -> MixtureCase:
 
     Then 000 Corollaries 4.2 and 5.3, Theorem 5.1 and the bound with current advantages all come down to 000 Theorem
     3.2, and are attained where that is: by :func:`crossed_fork` with a small ``last``.
+
+    >>> mdp, mixture, new = one_behavior(lagging_bandit(gamma=0.5, D=0.25))
+    >>> mixture.size, bool((mixture.policies[0] == mixture.policies[1]).all())
+    (2, True)
     """
     alpha = np.full(copies, 1 / copies)
     return MixtureCase(case.mdp, Mixture(np.array([case.old] * copies), alpha, np.eye(copies)), case.new)
@@ -145,6 +190,10 @@ def lagging_bandit(gamma: float, D: float) -> Case:
     """One state, two actions that pay 1 and -1, equally likely for the new policy; old has D less of the better one.
 
     J(new) - J(old) = 2 D / (1 - gamma): as J(current) - J_mix it attains the staleness penalty of 000 section 5.2.
+
+    >>> from rlnotes.exact.mdp import performance_difference
+    >>> round(performance_difference(*lagging_bandit(gamma=0.5, D=0.25)), 3)
+    1.0
     """
     mdp = MDP(np.ones((1, 2, 1)), np.array([[1.0, -1.0]]), np.ones(1), gamma)
     return _case(mdp, [[0.5, 0.5]], [[0.5 - D, 0.5 + D]])

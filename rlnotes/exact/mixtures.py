@@ -20,6 +20,11 @@ class Mixture:
     ``policies`` (M, S, A). ``alpha`` (M,): distribution of the first index. ``kernel`` (M, M): row i gives
     the chances of the next step's index; the identity keeps one policy for a whole trajectory (000 sections 4.2, 5.1).
     Raises ``ValueError`` for wrong shapes and for rows that are no distributions.
+
+    >>> policies = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])  # two policies in one state
+    >>> mixture = Mixture(policies, alpha=np.array([0.5, 0.5]), kernel=np.eye(2))
+    >>> mixture.size
+    2
     """
 
     policies: np.ndarray
@@ -50,6 +55,10 @@ def step_kernel(sigma: np.ndarray, kappa: np.ndarray) -> np.ndarray:
 
     ``sigma`` 0 everywhere gives the trajectory level. Raises ``ValueError`` for chances outside [0, 1] and for rows of
     ``kappa`` that are no distributions.
+
+    >>> print(step_kernel(np.array([0.25, 0]), kappa=np.array([[0, 1], [0, 1]])))
+    [[0.75 0.25]
+     [0.   1.  ]]
     """
     kappa = distribution("kappa", kappa)
     chances = np.array([_chance(f"sigma[{i}]", value) for i, value in enumerate(sigma)])
@@ -62,6 +71,12 @@ def augmented(mdp: MDP, mixture: Mixture) -> tuple[MDP, np.ndarray]:
     """The process on the states (s, i), i fastest, and its behaviour policy (S * M, A) (000 section 4.1).
 
     The index moves after each step, whatever the action. Raises ``ValueError`` for policies of another process.
+
+    >>> from rlnotes.exact.twice_in_a_row import twice_in_a_row, two_versions
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
+    >>> process, behavior = augmented(mdp, mixture)
+    >>> print(process.start, behavior[:, 1])  # of (s, i): (0, 0), (0, 1), (1, 0), (1, 1)
+    [0.5 0.5 0.  0. ] [0.25 0.5  0.25 0.5 ]
     """
     S, A, M = mdp.states, mdp.actions, mixture.size
     if mixture.policies.shape != (M, S, A):
@@ -73,12 +88,24 @@ def augmented(mdp: MDP, mixture: Mixture) -> tuple[MDP, np.ndarray]:
 
 
 def lift(rows: np.ndarray, mixture: Mixture) -> np.ndarray:
-    """A table per state (S, ...), such as a policy, as one per state and index (S * M, ...): the index is ignored."""
+    """A table per state (S, ...), such as a policy, as one per state and index (S * M, ...): the index is ignored.
+
+    >>> mixture = Mixture(np.full((2, 2, 1), 1.0), np.array([0.5, 0.5]), np.eye(2))
+    >>> print(lift(np.array([3.0, 4.0]), mixture))
+    [3. 3. 4. 4.]
+    """
     return np.repeat(rows, mixture.size, axis=0)
 
 
 def occupancy(mdp: MDP, mixture: Mixture) -> np.ndarray:
-    """d_beta (S, M): normalised discounted distribution of state and index (000 section 4). Needs gamma < 1."""
+    """d_beta (S, M): normalised discounted distribution of state and index (000 section 4). Needs gamma < 1.
+
+    >>> from rlnotes.exact.twice_in_a_row import twice_in_a_row, two_versions
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
+    >>> print(occupancy(mdp, mixture).round(4))  # row 1: share * gamma * p
+    [[0.4375 0.375 ]
+     [0.0625 0.125 ]]
+    """
     return exact.occupancy(*augmented(mdp, mixture)).reshape(mdp.states, mixture.size)
 
 
@@ -87,6 +114,11 @@ def values(mdp: MDP, mixture: Mixture) -> Values:
 
     They look ahead to the policies that the kernel brings in, and are those of policy i alone only for the identity
     kernel (000 Lemma 4.1). At gamma = 1 raises as ``rlnotes.exact.mdp.values`` does, with the state s * M + i.
+
+    >>> from rlnotes.exact.twice_in_a_row import twice_in_a_row, two_versions
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
+    >>> print(values(mdp, mixture).v[0].round(4))  # of either version, p^2
+    [0.0625 0.25  ]
     """
     v, q, a = exact.values(*augmented(mdp, mixture))
     shape = (mdp.states, mixture.size)
@@ -94,17 +126,35 @@ def values(mdp: MDP, mixture: Mixture) -> Values:
 
 
 def expected_return(mdp: MDP, mixture: Mixture) -> float:
-    """J_mix: expected return of the behaviour (000 section 5.2)."""
+    """J_mix: expected return of the behaviour (000 section 5.2).
+
+    >>> from rlnotes.exact.twice_in_a_row import twice_in_a_row, two_versions
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.5)
+    >>> round(expected_return(mdp, mixture), 3), round(component_average(mdp, mixture), 3)
+    (0.198, 0.156)
+    """
     return exact.expected_return(*augmented(mdp, mixture))
 
 
 def component_average(mdp: MDP, mixture: Mixture) -> float:
-    """Mean over alpha of the J of each policy alone. It is J_mix only at trajectory level (000 Lemma 4.1)."""
+    """Mean over alpha of the J of each policy alone. It is J_mix only at trajectory level (000 Lemma 4.1).
+
+    >>> from rlnotes.exact.twice_in_a_row import twice_in_a_row, two_versions
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
+    >>> round(component_average(mdp, mixture), 3)  # the mean of 1/16 and 1/4
+    0.156
+    """
     return float(mixture.alpha @ [exact.expected_return(mdp, pi) for pi in mixture.policies])
 
 
 def surrogate(mdp: MDP, mixture: Mixture, new: np.ndarray) -> float:
-    """L_beta(new), without J_mix, with the advantages A^beta of the behaviour process (000 section 5.2)."""
+    """L_beta(new), without J_mix, with the advantages A^beta of the behaviour process (000 section 5.2).
+
+    >>> from rlnotes.exact.twice_in_a_row import answers, twice_in_a_row, two_versions
+    >>> mdp, mixture = twice_in_a_row(0.5), two_versions(0.25, 0.5, share=0.5, sigma=0.0)
+    >>> round(surrogate(mdp, mixture, answers(0.75)), 4)
+    0.25
+    """
     process, behavior = augmented(mdp, mixture)
     return exact.surrogate(process, lift(mdp.policy(new, "new"), mixture), behavior)
 
@@ -115,6 +165,9 @@ def old_mass(sigma: float, gamma: float, alpha_old: float = 1.0) -> float:
     alpha_old (1 - gamma) / (1 - gamma (1 - sigma)): 000 section 6.1, which has every trajectory begin with the old
     policy; ``alpha_old`` is the share that do. Raises ``ValueError`` unless ``sigma`` and ``alpha_old`` are in [0, 1]
     and ``gamma`` is in [0, 1).
+
+    >>> round(old_mass(sigma=0.1, gamma=0.9), 4)  # 0.1 / 0.19
+    0.5263
     """
     sigma, alpha_old = _chance("sigma", sigma), _chance("alpha_old", alpha_old)
     if discount(gamma) == 1:

@@ -11,6 +11,11 @@ def prefix_mdp(model: TokenModel) -> MDP:
 
     The state of prompt b with prefix c of t tokens is number :func:`prefix_state`; the last state is the end. It is
     entered with token ``eos`` or with token T. Prefixes that have ended already are states too, which nothing enters.
+
+    >>> from rlnotes.exact.tokens import single_prompt
+    >>> mdp = prefix_mdp(single_prompt(reward=[0, 1, 1, 0], vocab_size=2, horizon=2))
+    >>> mdp.states, mdp.r.max(-1)  # after nothing, 0 and 1, and at the end
+    (4, array([0., 1., 1., 0.]))
     """
     size, horizon = model.vocab_size, model.horizon
     states = prefix_state(model, model.prompts - 1, horizon - 1, size ** (horizon - 1) - 1) + 2
@@ -32,14 +37,27 @@ def prefix_mdp(model: TokenModel) -> MDP:
 
 
 def prefix_policy(model: TokenModel, policy: Policy) -> np.ndarray:
-    """``policy`` as a policy (S, V) of :func:`prefix_mdp`; in the end, where nothing matters, any token."""
+    """``policy`` as a policy (S, V) of :func:`prefix_mdp`; in the end, where nothing matters, any token.
+
+    >>> from rlnotes.exact.mdp import expected_return
+    >>> from rlnotes.exact.token_families import parity
+    >>> model, target, _ = parity(horizon=2, old=0.5, shift=0.25)
+    >>> round(expected_return(prefix_mdp(model), prefix_policy(model, target)), 3)
+    0.375
+    """
     rows = [policy_t.reshape(model.prompts, -1, model.vocab_size) for policy_t in check_policy(model, policy)]
     by_state = np.concatenate(rows, axis=1).reshape(-1, model.vocab_size)
     return np.concatenate([by_state, np.full((1, model.vocab_size), 1 / model.vocab_size)])
 
 
 def prefix_state(model: TokenModel, prompt: int, t: int, prefix: int) -> int:
-    """The number of the state: prompt by prompt, within it by length, within a length in lexicographic order."""
+    """The number of the state: prompt by prompt, within it by length, within a length in lexicographic order.
+
+    >>> from rlnotes.exact.tokens import single_prompt
+    >>> model = single_prompt(reward=[0, 1, 1, 0], vocab_size=2, horizon=2)
+    >>> prefix_state(model, 0, t=0, prefix=0), prefix_state(model, 0, t=1, prefix=1)
+    (0, 2)
+    """
     size = model.vocab_size
     shorter = [sum(size**s for s in range(length)) for length in (t, model.horizon)]
     return prompt * shorter[1] + shorter[0] + prefix

@@ -14,7 +14,12 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 def random_mdp(rng: np.random.Generator, states: int, actions: int, gamma: float, concentration: float = 1.0) -> MDP:
-    """Dirichlet rows, rewards uniform in [-1, 1]. A ``concentration`` well below 1 makes steps near-deterministic."""
+    """Dirichlet rows, rewards uniform in [-1, 1]. A ``concentration`` well below 1 makes steps near-deterministic.
+
+    >>> mdp = random_mdp(np.random.default_rng(0), states=3, actions=2, gamma=0.9)
+    >>> mdp.states, mdp.actions
+    (3, 2)
+    """
     return MDP(
         rng.dirichlet(np.full(states, concentration), size=(states, actions)),
         rng.uniform(-1, 1, (states, actions)),
@@ -46,7 +51,12 @@ def ending_mdp(rng: np.random.Generator, states: int, actions: int, gamma: float
 
 
 def any_mdp(rng: np.random.Generator) -> MDP:
-    """2 to 6 states, 2 to 5 actions, gamma in [0.5, 0.99]; dense, near-deterministic or sparse."""
+    """2 to 6 states, 2 to 5 actions, gamma in [0.5, 0.99]; dense, near-deterministic or sparse.
+
+    >>> mdp = any_mdp(np.random.default_rng(0))
+    >>> 2 <= mdp.states <= 6, 2 <= mdp.actions <= 5
+    (True, True)
+    """
     states, actions, gamma = int(rng.integers(2, 7)), int(rng.integers(2, 6)), float(rng.uniform(0.5, 0.99))
     if rng.random() < 0.3:
         return sparse_mdp(rng, states, actions, gamma, branches=int(rng.integers(1, states + 1)))
@@ -54,12 +64,22 @@ def any_mdp(rng: np.random.Generator) -> MDP:
 
 
 def random_policy(rng: np.random.Generator, states: int, actions: int, concentration: float = 1.0) -> np.ndarray:
-    """A policy (S, A) with Dirichlet rows."""
+    """A policy (S, A) with Dirichlet rows.
+
+    >>> pi = random_policy(np.random.default_rng(0), states=3, actions=2)
+    >>> print(pi.shape, pi.sum(-1).round(3))
+    (3, 2) [1. 1. 1.]
+    """
     return rng.dirichlet(np.full(actions, concentration), size=states)
 
 
 def near_pair(rng: np.random.Generator, states: int, actions: int) -> Pair:
-    """Old and new policy: the new one mixes in 0.1 to 10 percent of another."""
+    """Old and new policy: the new one mixes in 0.1 to 10 percent of another.
+
+    >>> old, new = near_pair(np.random.default_rng(0), states=3, actions=2)
+    >>> bool(np.abs(new - old).max() <= 0.1)
+    True
+    """
     old = random_policy(rng, states, actions)
     step = 10 ** rng.uniform(-3, -1)
     return old, (1 - step) * old + step * random_policy(rng, states, actions)
@@ -92,12 +112,23 @@ PAIRS: dict[str, Callable[[np.random.Generator, int, int], Pair]] = {
 
 
 def trajectory_mixture(rng: np.random.Generator, states: int, actions: int, size: int) -> Mixture:
-    """``size`` policies, each kept for a whole trajectory."""
+    """``size`` policies, each kept for a whole trajectory.
+
+    >>> mixture = trajectory_mixture(np.random.default_rng(0), 3, actions=2, size=2)
+    >>> print(mixture.kernel)
+    [[1. 0.]
+     [0. 1.]]
+    """
     return Mixture(_policies(rng, states, actions, size), rng.dirichlet(np.ones(size)), np.eye(size))
 
 
 def step_mixture(rng: np.random.Generator, states: int, actions: int, size: int) -> Mixture:
-    """``size`` policies that take turns: each step may hand over to another one."""
+    """``size`` policies that take turns: each step may hand over to another one.
+
+    >>> mixture = step_mixture(np.random.default_rng(0), states=3, actions=2, size=2)
+    >>> bool((mixture.kernel > 0).all())
+    True
+    """
     kernel = step_kernel(rng.random(size), rng.dirichlet(np.ones(size), size=size))
     return Mixture(_policies(rng, states, actions, size), rng.dirichlet(np.ones(size)), kernel)
 

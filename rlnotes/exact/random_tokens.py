@@ -28,6 +28,10 @@ def random_case(rng: np.random.Generator, regime: Regime) -> TokenCase:
     token, not always the same. ``heavy-tailed``: log-ratios of Student's t with 1.5 degrees of freedom.
     ``sparse``: far apart at a fifth of the contexts, equal elsewhere. ``boosted``: a token of probability 1e-6 to 1e-2
     becomes likely. ``zeros``: the target drops tokens. Raises ``ValueError`` for any other regime.
+
+    >>> model, target, behavior = random_case(np.random.default_rng(0), regime="near")
+    >>> len(target) == model.horizon
+    True
     """
     if regime not in REGIMES:
         raise ValueError(f"regime is {regime!r}; choose one of {', '.join(REGIMES)}")

@@ -20,6 +20,12 @@ def regularized_optimum(model: TokenModel, reference: Policy, beta: float) -> Re
     Token by token, from the last one back: with the soft value V(c) = beta log sum_a ref(a | c) exp(V(c, a) / beta),
     the policy is ref(a | c) exp((V(c, a) - V(c)) / beta). No exponent exceeds 0, so a small beta does not overflow.
     Raises ``ValueError`` unless ``beta`` is positive.
+
+    >>> from rlnotes.exact.token_families import one_step
+    >>> model, reference, _ = one_step([0.5, 0.5], [0.5, 0.5], reward=[np.log(3), 0])
+    >>> policy, value = regularized_optimum(model, reference, beta=1.0)
+    >>> print(policy[0].round(3), round(value, 3))  # odds of 3 to 1, and log 2
+    [[[0.75 0.25]]] 0.693
     """
     if not (beta > 0 and np.isfinite(beta)):
         raise ValueError(f"beta is {beta}; it must be positive and finite: without a penalty the best answer is all")

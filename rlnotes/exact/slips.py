@@ -45,7 +45,11 @@ def slope(reward: Reward, horizon: int, slip: float | np.ndarray) -> np.ndarray:
 
 
 def curvature(reward: Reward, horizon: int, slip: float) -> float:
-    """The second derivative of J by the logit, E[R ((k - T q)^2 - T q (1 - q))]: L of 003 is its largest size."""
+    """The second derivative of J by the logit, E[R ((k - T q)^2 - T q (1 - q))]: L of 003 is its largest size.
+
+    >>> round(curvature("clean", horizon=2, slip=0.5), 3)
+    0.125
+    """
     k = np.arange(horizon + 1)
     weights = binom.pmf(k, horizon, slip) * _rewards(reward, horizon)
     return float(weights @ ((k - horizon * slip) ** 2 - horizon * slip * (1 - slip)))
@@ -67,7 +71,12 @@ class GradientMoments(NamedTuple):
 
 @dataclass(frozen=True)
 class Slips:
-    """The model, and the two policies. Raises ``ValueError`` for what is no reward, horizon or probability."""
+    """The model, and the two policies. Raises ``ValueError`` for what is no reward, horizon or probability.
+
+    >>> case = Slips("clean", horizon=2, old=0.25, new=0.5)
+    >>> case.gradient, round(case.moments(case.token_estimates()).mean, 3)  # of J and L
+    (-0.25, -0.375)
+    """
 
     reward: Reward
     horizon: int
@@ -144,7 +153,12 @@ class Slips:
 
 
 def token_case(case: Slips) -> TokenCase:
-    """The same model with all 2**T answers listed, target and behavior."""
+    """The same model with all 2**T answers listed, target and behavior.
+
+    >>> from rlnotes.exact.tokens import improvement
+    >>> round(improvement(*token_case(Slips("clean", 2, 0.25, new=0.5))), 4)  # 1/4 - 9/16
+    -0.3125
+    """
     rewards = _rewards(case.reward, case.horizon)[sequences(2, case.horizon).sum(1)]
     target, behavior = (
         single_prompt_policy([np.tile([1 - slip, slip], (2**t, 1)) for t in range(case.horizon)])
@@ -154,5 +168,12 @@ def token_case(case: Slips) -> TokenCase:
 
 
 def by_one_logit(gradient: Gradient) -> float:
-    """The derivative by the one logit of a slip, from a gradient by the logits of all contexts."""
+    """The derivative by the one logit of a slip, from a gradient by the logits of all contexts.
+
+    >>> from rlnotes.exact.token_gradients import reward_gradient
+    >>> case = Slips("clean", horizon=2, old=0.25, new=0.5)
+    >>> model, target, _ = token_case(case)
+    >>> round(by_one_logit(reward_gradient(model, target)), 3), case.gradient
+    (-0.25, -0.25)
+    """
     return float(sum(rows[..., 1].sum() for rows in gradient))

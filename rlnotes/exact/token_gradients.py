@@ -29,7 +29,12 @@ Gradient = list[np.ndarray]
 
 
 def softmax_policy(model: TokenModel, logits: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The policy of ``logits[t]`` (B, V**t, V), rows after eos forced."""
+    """The policy of ``logits[t]`` (B, V**t, V), rows after eos forced.
+
+    >>> from rlnotes.exact.tokens import single_prompt
+    >>> softmax_policy(single_prompt([1, 0], 2, horizon=1), logits=[np.zeros((1, 1, 2))])
+    [array([[[0.5, 0.5]]])]
+    """
     return force_eos(model, [softmax(np.asarray(rows, dtype=np.float64), axis=-1) for rows in logits])
 
 
@@ -42,7 +47,13 @@ def _through_softmax(reach: Sequence[np.ndarray], policy: Policy, slopes: Sequen
 
 
 def reward_gradient(model: TokenModel, policy: Policy) -> Gradient:
-    """The gradient of J, at the policy: 003 5.2."""
+    """The gradient of J, at the policy: 003 5.2.
+
+    >>> from rlnotes.exact.token_families import one_step
+    >>> model, target, _ = one_step([0.75, 0.25], [0.5, 0.5], reward=[1, 0])
+    >>> print(flat(reward_gradient(model, target)))  # 3/4 * 1/4
+    [ 0.1875 -0.1875]
+    """
     policy = check_policy(model, policy)
     return _through_softmax(prefix_probs(model, policy)[:-1], policy, values(model, policy).q)
 
@@ -51,6 +62,13 @@ def surrogate_gradient(model: TokenModel, target: Policy, behavior: Policy) -> G
     """The gradient of L at the target: 003 5.2, the mean of token-level importance sampling. Needs no common support.
 
     It differs from that of J twice: prefixes come from the behavior, and advantages are the behavior's.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> model, target, behavior = parity(horizon=2, old=0.5, shift=0.25)
+    >>> print(flat(reward_gradient(model, target)).round(3)[:2])  # of the first token
+    [ 0.094 -0.094]
+    >>> print(flat(surrogate_gradient(model, target, behavior)).round(3)[:2] + 0.0)
+    [0. 0.]
     """
     target = check_policy(model, target, "target")
     return _through_softmax(prefix_probs(model, behavior)[:-1], target, values(model, behavior).q)
@@ -69,6 +87,11 @@ def bias_parts(model: TokenModel, target: Policy, behavior: Policy) -> BiasParts
 
     With d the prefixes and A the advantages, d' A' - d A = (d' - d) A + d (A' - A) + (d' - d)(A' - A). Needs no common
     support.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> states, advantages, both = bias_parts(*parity(horizon=2, old=0.5, shift=0.25))
+    >>> print(states[0].round(3) + 0.0, advantages[0].round(3))  # of the first token
+    [[[0. 0.]]] [[[-0.094  0.094]]]
     """
     target = check_policy(model, target, "target")
     sampled, own = (prefix_probs(model, policy)[:-1] for policy in (behavior, target))
@@ -86,6 +109,12 @@ def reinforce_weights(model: TokenModel, baseline: float | np.ndarray = 0.0) -> 
     """R - b for every token of an answer: 001 2.2.3.
 
     ``baseline`` is a number, (B, 1) for one by prompt, or (B, V**T, T) for one by token (``on_answers`` of a V).
+
+    >>> from rlnotes.exact.tokens import single_prompt
+    >>> model = single_prompt(reward=[1, 0], vocab_size=2, horizon=1)
+    >>> print(reinforce_weights(model, baseline=0.5))
+    [[[ 0.5]
+      [-0.5]]]
     """
     return np.zeros((*model.reward.shape, model.horizon)) + model.reward[..., None] - _by_token(baseline)
 
@@ -97,7 +126,15 @@ def token_weights(
     baseline: float | np.ndarray = 0.0,
     cap: float = np.inf,
 ) -> np.ndarray:
-    """min(rho_t, cap) (R - b): token-level importance sampling, 003 5.2. Raises ``SupportError``."""
+    """min(rho_t, cap) (R - b): token-level importance sampling, 003 5.2. Raises ``SupportError``.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> print(token_weights(*parity(horizon=2, old=0.5, shift=0.25))[0])
+    [[0.  0. ]
+     [0.5 1.5]
+     [1.5 0.5]
+     [0.  0. ]]
+    """
     require_support(model, target, behavior)
     return np.minimum(token_ratios(model, target, behavior), cap) * reinforce_weights(model, baseline)
 
@@ -109,7 +146,15 @@ def sequence_weights(
     baseline: float | np.ndarray = 0.0,
     cap: float = np.inf,
 ) -> np.ndarray:
-    """min(prod_t rho_t, cap) (R - b): importance sampling of whole answers, 001 2.2.2. Raises ``SupportError``."""
+    """min(prod_t rho_t, cap) (R - b): importance sampling of whole answers, 001 2.2.2. Raises ``SupportError``.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> print(sequence_weights(*parity(horizon=2, old=0.5, shift=0.25))[0])  # 0.5 * 1.5
+    [[0.   0.  ]
+     [0.75 0.75]
+     [0.75 0.75]
+     [0.   0.  ]]
+    """
     require_support(model, target, behavior)
     w = token_ratios(model, target, behavior).prod(-1, keepdims=True)
     return np.minimum(w, cap) * reinforce_weights(model, baseline)
@@ -121,7 +166,16 @@ def _by_token(baseline: float | np.ndarray) -> np.ndarray:
 
 
 def mean_gradient(model: TokenModel, target: Policy, behavior: Policy, weights: np.ndarray) -> Gradient:
-    """The mean, over the behavior's answers, of the estimator with these weights."""
+    """The mean, over the behavior's answers, of the estimator with these weights.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> model, target, behavior = parity(horizon=2, old=0.5, shift=0.25)
+    >>> weights = sequence_weights(model, target, behavior)  # unbiased
+    >>> print(flat(mean_gradient(model, target, behavior, weights)).round(3)[:2])
+    [ 0.094 -0.094]
+    >>> print(flat(reward_gradient(model, target)).round(3)[:2])
+    [ 0.094 -0.094]
+    """
     target, size = check_policy(model, target, "target"), model.vocab_size
     weighted = sequence_probs(model, behavior)[..., None] * weights
     gradient = []
@@ -138,7 +192,15 @@ def squared_norms(model: TokenModel, target: Policy, weights: np.ndarray) -> np.
 
 
 def total_variance(model: TokenModel, target: Policy, behavior: Policy, weights: np.ndarray) -> float:
-    """E|g|^2 - |E g|^2 of one answer's estimate: 003 section 2, the trace of its covariance."""
+    """E|g|^2 - |E g|^2 of one answer's estimate: 003 section 2, the trace of its covariance.
+
+    >>> from rlnotes.exact.token_families import one_step
+    >>> model, pi, _ = one_step([0.5, 0.5], [0.5, 0.5], reward=[1, 0])
+    >>> round(total_variance(model, pi, pi, reinforce_weights(model)), 3)
+    0.125
+    >>> round(total_variance(model, pi, pi, reinforce_weights(model, 0.5)), 3) + 0.0
+    0.0
+    """
     mean = flat(mean_gradient(model, target, behavior, weights))
     second = (sequence_probs(model, behavior) * squared_norms(model, target, weights)).sum()
     return float(second - mean @ mean)
@@ -148,6 +210,11 @@ def flat(gradient: Gradient) -> np.ndarray:
     """All its numbers in one row: position by position, then prompt, prefix, token.
 
     A model whose logits are ``features @ parameters`` has the gradient ``flat(gradient) @ features``.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> model, target, _ = parity(horizon=2, old=0.5, shift=0.25)
+    >>> flat(reward_gradient(model, target)).shape  # 2 logits for each prefix
+    (6,)
     """
     return np.concatenate([rows.reshape(-1) for rows in gradient])
 

@@ -46,7 +46,13 @@ def hessian(model: TokenModel, policy: Policy) -> np.ndarray:
 
 
 def curvature(model: TokenModel, policy: Policy) -> float:
-    """The length of the Hessian at one policy, its largest absolute eigenvalue. L of 003 is at least that."""
+    """The length of the Hessian at one policy, its largest absolute eigenvalue. L of 003 is at least that.
+
+    >>> from rlnotes.exact.token_families import one_step
+    >>> model, policy, _ = one_step([0.75, 0.25], [0.5, 0.5], reward=[1, 0])
+    >>> round(curvature(model, policy), 4), smoothness_bound(model)
+    (0.1875, 0.5)
+    """
     return float(np.abs(np.linalg.eigvalsh(hessian(model, policy))).max())
 
 
@@ -55,6 +61,10 @@ def smoothness_bound(model: TokenModel) -> float:
 
     Elementary, derived for this course. With a baseline b in the middle of the range, a direction u has second
     derivative E[(R - b)((s u)^2 - sum_t Var u)], at most range / 2 times 2 E sum_t Var u; and Var u <= |u|^2 / 2.
+
+    >>> from rlnotes.exact.tokens import single_prompt
+    >>> smoothness_bound(single_prompt(reward=[1, 0], vocab_size=2, horizon=1))
+    0.5
     """
     return float((model.prompt_weights * np.ptp(model.reward, axis=1)).max() / 2)
 
@@ -92,6 +102,12 @@ def curvature_on_the_way(
     """The largest curvature seen at ``points`` places of the way of each answer's step, its ends among them.
 
     An estimate from below of the L that the lemma needs for this step; :func:`smoothness_bound` is a bound.
+
+    >>> from rlnotes.exact.tokens import single_prompt
+    >>> model, logits = single_prompt([1, 0], 2, horizon=1), [np.zeros((1, 1, 2))]
+    >>> weights = np.array([[[1.0], [0.0]]])
+    >>> round(curvature_on_the_way(model, logits, weights, step=1.0), 3)
+    0.182
     """
     if points < 2:
         raise ValueError(f"points is {points}; the two ends of a step are the least")

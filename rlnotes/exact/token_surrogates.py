@@ -41,7 +41,14 @@ def excess(model: TokenModel, target: Policy, behavior: Policy) -> Excess:
 
 
 def surrogate(model: TokenModel, target: Policy, behavior: Policy) -> float:
-    """L = E_mu[R sum_t (rho_t - 1)]: 004 eq. (5). Raises ``SupportError``."""
+    """L = E_mu[R sum_t (rho_t - 1)]: 004 eq. (5). Raises ``SupportError``.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> from rlnotes.exact.tokens import improvement
+    >>> case = parity(horizon=2, old=0.25, shift=0.25)
+    >>> print(f"{improvement(*case):.3f} = {surrogate(*case):.3f} + {error(*case):.3f}")
+    0.125 = 0.250 + -0.125
+    """
     require_support(model, target, behavior)
     return sampled_surrogate(model, target, behavior)
 
@@ -50,22 +57,41 @@ def sampled_surrogate(model: TokenModel, target: Policy, behavior: Policy) -> fl
     """E_mu[R sum_t (rho_t - 1)] over what the behavior can sample, also where it lacks tokens of the target.
 
     Equal to :func:`surrogate` under common support; without it a constant added to the rewards changes the number.
+
+    >>> from rlnotes.exact.token_families import no_common_token
+    >>> sampled_surrogate(*no_common_token(reward_of_new=-1))  # the improvement is -1
+    0.0
     """
     return float((sequence_probs(model, behavior) * model.reward * excess(model, target, behavior).x).sum())
 
 
 def surrogate_by_position(model: TokenModel, target: Policy, behavior: Policy) -> np.ndarray:
-    """(T,) means of g_t over prefixes of the behavior: 001 2.3.1. They sum to L. With any support."""
+    """(T,) means of g_t over prefixes of the behavior: 001 2.3.1. They sum to L. With any support.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> print(surrogate_by_position(*parity(2, old=0.25, shift=0.25)))  # L is 0.25
+    [0.125 0.125]
+    """
     return _mean_gain(model, target, behavior, prefix_probs(model, behavior))
 
 
 def improvement_by_position(model: TokenModel, target: Policy, behavior: Policy) -> np.ndarray:
-    """(T,) means of g_t over prefixes of the target: 001 2.3.1. They sum to the improvement, with any support."""
+    """(T,) means of g_t over prefixes of the target: 001 2.3.1. They sum to the improvement, with any support.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> print(improvement_by_position(*parity(2, old=0.25, shift=0.25)).round(3) + 0.0)
+    [0.125 0.   ]
+    """
     return _mean_gain(model, target, behavior, prefix_probs(model, target))
 
 
 def gains(model: TokenModel, target: Policy, behavior: Policy) -> list[np.ndarray]:
-    """By t, g_t (B, V**t): the mean of the behavior's advantage under the target's next token, 001 2.3.1."""
+    """By t, g_t (B, V**t): the mean of the behavior's advantage under the target's next token, 001 2.3.1.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> print(gains(*parity(horizon=2, old=0.25, shift=0.25))[1])  # after 0 and after 1
+    [[ 0.25 -0.25]]
+    """
     target = check_policy(model, target, "target")
     return [(new * a).sum(-1) for new, a in zip(target, values(model, behavior).a, strict=True)]
 
@@ -90,13 +116,23 @@ def printed_surrogate(
 
 
 def error(model: TokenModel, target: Policy, behavior: Policy) -> float:
-    """Error = E_mu[R N], the improvement less L: 001 2.2.7. Raises ``SupportError``."""
+    """Error = E_mu[R N], the improvement less L: 001 2.2.7. Raises ``SupportError``.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> error(*parity(horizon=2, old=0.25, shift=0.25))  # -2 D^2
+    -0.125
+    """
     require_support(model, target, behavior)
     return float((sequence_probs(model, behavior) * model.reward * excess(model, target, behavior).n).sum())
 
 
 def delta(model: TokenModel, target: Policy, behavior: Policy) -> float:
-    """Delta = E_mu[R sum_t (rho_t - 1)(1 - prod_{j>t} rho_j)]: 004 eq. (6). Raises ``SupportError``."""
+    """Delta = E_mu[R sum_t (rho_t - 1)(1 - prod_{j>t} rho_j)]: 004 eq. (6). Raises ``SupportError``.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> delta(*parity(horizon=2, old=0.25, shift=0.25))  # -Error
+    0.125
+    """
     require_support(model, target, behavior)
     ratios = token_ratios(model, target, behavior)
     later = np.ones_like(ratios)
@@ -109,6 +145,10 @@ def worst_error(model: TokenModel, target: Policy, behavior: Policy) -> float:
     """The largest |Error| that any rewards in [0, 1] could give: E_mu|N| / 2. Raises ``SupportError``.
 
     Of the model only its sizes, prompts and eos count. Elementary, derived for this course.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> worst_error(*parity(horizon=2, old=0.5, shift=0.25))
+    0.125
     """
     require_support(model, target, behavior)
     return float((sequence_probs(model, behavior) * np.abs(excess(model, target, behavior).n)).sum() / 2)

@@ -43,6 +43,10 @@ class TokenModel:
     ``reward`` (B, V**T), answers in lexicographic order; ``prompt_weights`` (B,) sum to 1. With ``eos``, every policy
     must emit ``eos`` after ``eos``, so that an answer stands once, padded, and padding changes nothing (ratios are 1).
     Raises ``ValueError`` for shapes and numbers that do not fit, ``MemoryError`` for too many answers.
+
+    >>> model = TokenModel([[0, 1], [1, 0]], 2, horizon=1, prompt_weights=[0.5, 0.5])
+    >>> expected_reward(model, [np.array([[[0.25, 0.75]], [[0.25, 0.75]]])])
+    0.5
     """
 
     reward: np.ndarray
@@ -67,17 +71,31 @@ class TokenModel:
 
 
 def single_prompt(reward: object, vocab_size: int, horizon: int, eos: int | None = None) -> TokenModel:
-    """The model of one prompt: ``reward`` (V**T,)."""
+    """The model of one prompt: ``reward`` (V**T,).
+
+    >>> model = single_prompt(reward=[0, 1, 1, 0], vocab_size=2, horizon=2)
+    >>> model.reward.shape, model.prompts
+    ((1, 4), 1)
+    """
     return TokenModel(np.asarray(reward, dtype=np.float64)[None], vocab_size, horizon, np.ones(1), eos)
 
 
 def single_prompt_policy(rows: Sequence[object]) -> list[np.ndarray]:
-    """The policy of one prompt: ``rows[t]`` (V**t, V)."""
+    """The policy of one prompt: ``rows[t]`` (V**t, V).
+
+    >>> policy = single_prompt_policy([[(0.5, 0.5)], [(0.5, 0.5), (0.25, 0.75)]])
+    >>> policy[0].shape, policy[1].shape
+    ((1, 1, 2), (1, 2, 2))
+    """
     return [np.asarray(row, dtype=np.float64)[None] for row in rows]
 
 
 def sequences(vocab_size: int, horizon: int) -> np.ndarray:
-    """All answers (V**T, T) as tokens, in lexicographic order. Raises ``MemoryError`` where they are too many."""
+    """All answers (V**T, T) as tokens, in lexicographic order. Raises ``MemoryError`` where they are too many.
+
+    >>> print(sequences(vocab_size=2, horizon=2).tolist())
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
     require_memory(vocab_size, horizon)
     index = np.arange(vocab_size**horizon)
     return np.stack([index // vocab_size ** (horizon - 1 - t) % vocab_size for t in range(horizon)], axis=1)
@@ -92,14 +110,27 @@ def ended(vocab_size: int, t: int, eos: int | None) -> np.ndarray:
 
 
 def own_tokens(model: TokenModel) -> np.ndarray:
-    """(V**T, T) bool: True on an answer's own tokens, its first ``eos`` included, nothing after it."""
+    """(V**T, T) bool: True on an answer's own tokens, its first ``eos`` included, nothing after it.
+
+    >>> print(own_tokens(single_prompt([0, 1, 0, 0], vocab_size=2, horizon=2, eos=1)))
+    [[ True  True]
+     [ True  True]
+     [ True False]
+     [ True False]]
+    """
     size, horizon = model.vocab_size, model.horizon
     over = [np.repeat(ended(size, t, model.eos), size ** (horizon - t)) for t in range(horizon)]
     return ~np.stack(over, axis=1)
 
 
 def force_eos(model: TokenModel, policy: Policy) -> list[np.ndarray]:
-    """The policy with every row after ``eos`` set to ``eos`` with probability 1."""
+    """The policy with every row after ``eos`` set to ``eos`` with probability 1.
+
+    >>> model = single_prompt(reward=[0, 1, 0, 0], vocab_size=2, horizon=2, eos=1)
+    >>> print(force_eos(model, single_prompt_policy([[(0.5, 0.5)], [(0.5, 0.5)] * 2]))[1])
+    [[[0.5 0.5]
+      [0.  1. ]]]
+    """
     forced = [np.array(rows, dtype=np.float64) for rows in policy]
     if model.eos is not None:
         for t, rows in enumerate(forced):
@@ -139,17 +170,34 @@ def prefix_probs(model: TokenModel, policy: Policy) -> list[np.ndarray]:
 
 
 def sequence_probs(model: TokenModel, policy: Policy) -> np.ndarray:
-    """The probability (B, V**T) of every prompt with answer; they sum to 1."""
+    """The probability (B, V**T) of every prompt with answer; they sum to 1.
+
+    >>> model = single_prompt(reward=[0, 0, 0, 1], vocab_size=2, horizon=2)
+    >>> policy = single_prompt_policy([[(0.5, 0.5)], [(0.5, 0.5), (0.25, 0.75)]])
+    >>> print(sequence_probs(model, policy))
+    [[0.25  0.25  0.125 0.375]]
+    """
     return prefix_probs(model, policy)[-1]
 
 
 def expected_reward(model: TokenModel, policy: Policy) -> float:
-    """J: the mean reward."""
+    """J: the mean reward.
+
+    >>> model = single_prompt(reward=[0, 0, 0, 1], vocab_size=2, horizon=2)
+    >>> policy = single_prompt_policy([[(0.5, 0.5)], [(0.5, 0.5), (0.25, 0.75)]])
+    >>> expected_reward(model, policy)
+    0.375
+    """
     return float((sequence_probs(model, policy) * model.reward).sum())
 
 
 def improvement(model: TokenModel, target: Policy, behavior: Policy) -> float:
-    """J(target) - J(behavior). Needs no common support."""
+    """J(target) - J(behavior). Needs no common support.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> improvement(*parity(horizon=2, old=0.5, shift=0.25))  # 2 * 3/4 * 1/4 - 1/2
+    -0.125
+    """
     return float(((sequence_probs(model, target) - sequence_probs(model, behavior)) * model.reward).sum())
 
 
@@ -162,7 +210,13 @@ class TokenValues(NamedTuple):
 
 
 def values(model: TokenModel, policy: Policy) -> TokenValues:
-    """Mean final reward after every prefix (V), prefix with token (Q), and their difference: 001 2.3.1."""
+    """Mean final reward after every prefix (V), prefix with token (Q), and their difference: 001 2.3.1.
+
+    >>> model = single_prompt(reward=[0, 0, 0, 1], vocab_size=2, horizon=2)
+    >>> v, q, a = values(model, single_prompt_policy([[(0.5, 0.5)], [(1, 0), (0, 1)]]))
+    >>> print(v[0], q[0])
+    [[0.5]] [[[0. 1.]]]
+    """
     v, q, after = [], [], model.reward
     for t, rows in reversed(list(enumerate(check_policy(model, policy)))):
         q.insert(0, after.reshape(model.prompts, model.vocab_size**t, model.vocab_size))
@@ -195,7 +249,15 @@ def context_ratios(model: TokenModel, target: Policy, behavior: Policy) -> list[
 
 
 def on_answers(model: TokenModel, by_context: Sequence[np.ndarray]) -> np.ndarray:
-    """(B, V**T, T): what stands by context, ``by_context[t]`` (B, V**t, V) or (B, V**t, 1), met along every answer."""
+    """(B, V**T, T): what stands by context, ``by_context[t]`` (B, V**t, V) or (B, V**t, 1), met along every answer.
+
+    >>> model = single_prompt(reward=[0, 0, 0, 1], vocab_size=2, horizon=2)
+    >>> print(on_answers(model, [np.array([[[0.1]]]), np.array([[[0.2], [0.3]]])])[0])
+    [[0.1 0.2]
+     [0.1 0.2]
+     [0.1 0.3]
+     [0.1 0.3]]
+    """
     size = model.vocab_size
     along = np.empty((*model.reward.shape, model.horizon))
     for t, numbers in enumerate(by_context):
@@ -205,17 +267,38 @@ def on_answers(model: TokenModel, by_context: Sequence[np.ndarray]) -> np.ndarra
 
 
 def token_ratios(model: TokenModel, target: Policy, behavior: Policy) -> np.ndarray:
-    """The ratio rho_t of every token of every answer (B, V**T, T), as :func:`context_ratios`."""
+    """The ratio rho_t of every token of every answer (B, V**T, T), as :func:`context_ratios`.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> print(token_ratios(*parity(horizon=2, old=0.5, shift=0.25))[0])
+    [[0.5 0.5]
+     [0.5 1.5]
+     [1.5 0.5]
+     [1.5 1.5]]
+    """
     return on_answers(model, context_ratios(model, target, behavior))
 
 
 def log_token_ratios(model: TokenModel, target: Policy, behavior: Policy) -> np.ndarray:
-    """log rho_t (B, V**T, T), -inf where the target gives 0."""
+    """log rho_t (B, V**T, T), -inf where the target gives 0.
+
+    >>> from rlnotes.exact.token_families import parity
+    >>> print(log_token_ratios(*parity(horizon=2, old=0.5, shift=0.25))[0].round(3))
+    [[-0.693 -0.693]
+     [-0.693  0.405]
+     [ 0.405 -0.693]
+     [ 0.405  0.405]]
+    """
     with np.errstate(divide="ignore"):
         return on_answers(model, [np.log(ratio) for ratio in context_ratios(model, target, behavior)])
 
 
 def variance(model: TokenModel, policy: Policy, numbers: np.ndarray) -> float:
-    """The variance, over prompts and the policy's answers, of ``numbers`` (B, V**T)."""
+    """The variance, over prompts and the policy's answers, of ``numbers`` (B, V**T).
+
+    >>> model = single_prompt(reward=[1, 0], vocab_size=2, horizon=1)
+    >>> variance(model, single_prompt_policy([[(0.25, 0.75)]]), model.reward)  # 1/4 * 3/4
+    0.1875
+    """
     probs = sequence_probs(model, policy)
     return float((probs * (numbers - (probs * numbers).sum()) ** 2).sum())

@@ -21,6 +21,11 @@ def with_bell(mdp: MDP, horizon: int) -> MDP:
 
     State t * S + s is state s at time t; the last one, horizon * S, is the end. Raises ``ValueError`` for a horizon
     below 1.
+
+    >>> mdp = MDP(np.ones((1, 2, 1)), np.array([[1.0, 0.0]]), np.ones(1), gamma=1.0)
+    >>> stopped = with_bell(mdp, horizon=3)
+    >>> stopped.states, ends(stopped)
+    (4, array([False, False, False,  True]))
     """
     if horizon < 1:
         raise ValueError(f"horizon is {horizon}; at least one step is needed")
@@ -63,6 +68,11 @@ def trajectories(mdp: MDP, pi: np.ndarray, most_steps: int) -> Trajectories:
 
     Raises ``ValueError`` if one goes on after ``most_steps`` steps, naming a state that is no end, and if there are
     more than 200 000.
+
+    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1), horizon=2)
+    >>> paths = trajectories(mdp, np.full((3, 2), 0.5), most_steps=2)
+    >>> print(paths.probs, paths.rewards.sum(0))
+    [0.25 0.25 0.25 0.25] [2. 1. 1. 0.]
     """
     pi, last = mdp.policy(pi), ends(mdp)
     probs, now = mdp.start[mdp.start > 0], np.flatnonzero(mdp.start)
@@ -105,6 +115,13 @@ def moments(paths: Trajectories, pi: np.ndarray, weights: np.ndarray) -> Moments
     """Exact moments of the sum over steps of ``weights`` (T, K) times the score of a softmax policy ``pi`` (S, A).
 
     Raises ``ValueError`` for weights of another shape, or not finite.
+
+    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1), horizon=1)
+    >>> pi = np.full((2, 2), 0.5)
+    >>> paths = trajectories(mdp, pi, most_steps=1)
+    >>> moments(paths, pi, paths.rewards)
+    Moments(mean=array([[ 0.25, -0.25],
+           [ 0.  ,  0.  ]]), variance=0.125)
     """
     estimates = per_trajectory(paths, pi, weights)
     mean = np.einsum("k,ksa->sa", paths.probs, estimates)
@@ -112,7 +129,15 @@ def moments(paths: Trajectories, pi: np.ndarray, weights: np.ndarray) -> Moments
 
 
 def per_trajectory(paths: Trajectories, pi: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The estimate (K, S, A) that each trajectory gives, with respect to the logits."""
+    """The estimate (K, S, A) that each trajectory gives, with respect to the logits.
+
+    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1), horizon=1)
+    >>> pi = np.full((2, 2), 0.5)
+    >>> paths = trajectories(mdp, pi, most_steps=1)
+    >>> print(per_trajectory(paths, pi, paths.rewards)[:, 0])  # in the first state
+    [[ 0.5 -0.5]
+     [ 0.   0. ]]
+    """
     weights = finite("weights", weights, paths.rewards.shape) * paths.valid
     S, A = pi.shape
     trajectory = np.arange(len(paths.probs))
@@ -126,6 +151,12 @@ def best_baseline(paths: Trajectories, pi: np.ndarray, to_go: np.ndarray, discou
     """Baseline b (S,) with the smallest variance of sum_t discounts (to_go - b(s_t)) score, by least squares.
 
     Elementary, derived for this course: the variance is quadratic in b, and the mean does not depend on b.
+
+    >>> mdp = with_bell(MDP(np.ones((1, 2, 1)), np.eye(2)[:1], np.ones(1), 1), horizon=1)
+    >>> pi = np.full((2, 2), 0.5)
+    >>> paths = trajectories(mdp, pi, most_steps=1)
+    >>> print(best_baseline(paths, pi, paths.rewards, np.ones((1, 2))).round(3))
+    [0.5 0. ]
     """
     S = pi.shape[0]
     visited = [paths.valid & (paths.states == s) for s in range(S)]

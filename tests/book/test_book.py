@@ -84,7 +84,7 @@ def prose(path: Path) -> str:
 def test_every_chapter_has_a_page_and_a_place_in_the_list(pages: dict[str, Page]):
     chapters = {f"{path.stem}.html" for path in NOTEBOOKS}
     assert chapters
-    rooms = (f"book/api/{room}" for room in ("objectives", "estimators", "bounds", "commands"))
+    rooms = (f"book/api/{room}" for room in ("objectives", "estimators", "bounds", "exact", "commands"))
     others = (*rooms, "index", "search", "book/index", "book/bibliography", "book/concordance", "book/symbols")
     assert set(pages) == chapters | {f"{name}.html" for name in others}
     listed = set(pages["book/bibliography.html"].targets("a"))  # the side bar is on every page

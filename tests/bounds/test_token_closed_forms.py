@@ -35,7 +35,7 @@ def test_golden_values_at_the_quoted_size():
         "delta_for_pm_1": forms.pinsker_marginal_threshold(T),
         "delta_for_mixed_uniform_1": forms.mixed_threshold(T),
         "Dseq_where_mixed_equals_pm": forms.mixed_crossover(T, DELTA),
-        "min_mixed_given_Dseq_le_Tdelta": forms.mixed_least(T, 0.01),
+        "min_mixed_given_Dseq_le_Tdelta": forms.mixed(T, 0.01 / T, 0.01),
         "trivial_pure_Dseq_bound": pinsker(0.01) + forms.pinsker_sum(T, 0.01),
     }
     assert measured == approx({key: golden[key] for key in measured}, rel=1e-10)
@@ -204,7 +204,7 @@ def test_every_form_takes_curves():
     horizon, share = np.array([1, 2, 4096])[:, None], np.linspace(0, 1, 5)
     curves = [
         *(form(horizon, share) for form in (forms.tv_chain, forms.kl_chain, forms.pinsker_marginal, forms.uniform_kl)),
-        *(form(horizon, share) for form in (forms.coupling_chain, forms.pinsker_sum, forms.mixed_least)),
+        *(form(horizon, share) for form in (forms.coupling_chain, forms.pinsker_sum)),
         *(form(horizon, share) for form in (forms.chi2_chain, forms.sequence_second_moment, forms.mixed_crossover)),
         *(form(horizon, share, share) for form in (forms.mixed, forms.minoriser, forms.position_minimum)),
         *(form(horizon, share, 2.0) for form in (forms.quadratic, forms.linear_tv_chain, forms.token_gradient_bias)),
@@ -215,7 +215,7 @@ def test_every_form_takes_curves():
         assert curve.shape == (3, 5)
         assert not np.isnan(curve).any()
     for i, t in enumerate((1, 2, 4096)):
-        assert curves[12][i] == approx([forms.position_minimum(t, d, d).item() for d in share], rel=1e-12)
+        assert curves[11][i] == approx([forms.position_minimum(t, d, d).item() for d in share], rel=1e-12)
 
 
 @pytest.mark.parametrize("form", [forms.kl_chain, forms.chi2_chain])
