@@ -145,7 +145,7 @@ def test_no_random_case_breaks_a_bound(name: str, record_property: Callable[[str
         useful.append(not bound.vacuous)
         tightness.append(bound.tightness)
     record_property("tightness", spread(tightness))
-    record_property("not vacuous", np.mean(useful))
+    record_property("not vacuous", float(np.mean(useful)))
     print(f"{name}: {spread(tightness)}, not vacuous {np.mean(useful):.2f}")
     assert np.mean(useful) >= 0.25
 
