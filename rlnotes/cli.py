@@ -91,7 +91,7 @@ class Compare:
     """Make a table behind a chapter again: several methods, paired seeds, equal sampled tokens."""
 
     name: tyro.conf.Positional[str]
-    """a name of rlnotes.studies.comparisons.COMPARISONS"""
+    """a name of rlnotes.chapters.studies.COMPARISONS"""
     out: Path
     """the table, a .csv file; runs that it holds already are not made again"""
     seeds: int = 5
@@ -101,7 +101,7 @@ class Compare:
 
     def __call__(self) -> int:
         """Make the missing runs."""
-        from rlnotes.studies.comparisons import COMPARISONS
+        from rlnotes.chapters.studies import COMPARISONS
         from rlnotes.studies.runner import follow as follow_runs
 
         if self.name not in COMPARISONS:

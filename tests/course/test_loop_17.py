@@ -28,9 +28,9 @@ def parts(task: str) -> Scores:
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_chapter_17_an_advantage_that_is_never_negative_finds_the_needles(seed: int):
+    from rlnotes.chapters.c17.studies import up
     from rlnotes.objectives import RLOO
     from rlnotes.studies.arena import arena
-    from rlnotes.studies.arena_parts import up
     from rlnotes.studies.run import run
 
     study = arena({"mine": replace(RLOO, advantage=up)}, ("needle",), (1.5e-4,))
@@ -41,10 +41,10 @@ def test_chapter_17_an_advantage_that_is_never_negative_finds_the_needles(seed: 
 
 
 def test_chapter_17_without_the_push_down_rloo_learns_to_sort_live():
+    from rlnotes.chapters.c17.studies import up
     from rlnotes.lm.trainer import Trainer
     from rlnotes.objectives import RLOO
     from rlnotes.studies.arena import ARENA_TASKS, BASE
-    from rlnotes.studies.arena_parts import up
 
     config = replace(BASE, **ARENA_TASKS["sort"].changes, seed=11)
     ends = []
@@ -190,9 +190,9 @@ def test_chapter_17_what_makes_the_plain_gradient_good_on_sort_and_slow_on_needl
 
 
 def test_chapter_17_a_needle_may_be_found_in_part_and_only_what_is_above_the_others_mean_counts():
+    from rlnotes.chapters.c17.studies import above, undecided
     from rlnotes.lm.trainer import Trainer
     from rlnotes.studies.arena import ARENA_TASKS, BASE
-    from rlnotes.studies.arena_parts import above, undecided
 
     trainer = Trainer(replace(BASE, **ARENA_TASKS["needle"].changes))
     rewards = trainer.task.reward(trainer.sample(16, 16))

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from rlnotes.chapters.studies import COMPARISONS
 from rlnotes.objectives import PG_IS, RECIPES
-from rlnotes.studies.comparisons import COMPARISONS
 from rlnotes.studies.methods import METHODS, VARIANTS
 from rlnotes.studies.tables import METHOD_NAMES, canonical
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlnotes.chapters.studies import COMPARISONS
 from rlnotes.objectives import GRPO
 from rlnotes.studies import load_table, read_table
 from rlnotes.studies.arena import TUNING_SEEDS, arena
-from rlnotes.studies.comparisons import COMPARISONS
 from rlnotes.studies.runner import append, begin, compare, missing
 from rlnotes.studies.scores import tuned_methods
 from rlnotes.studies.stability import PROTOCOL, laboratory

@@ -96,3 +96,5 @@ def scaled() -> Study:
 
 
 NORM = scaled()
+
+STUDIES: dict[str, Study] = {"17_parts": PARTS, "17_wider": WIDER, "17_fresh": FRESH, "17_norm": NORM}

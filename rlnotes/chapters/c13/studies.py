@@ -1,0 +1,28 @@
+"""The studies whose tables chapter 13 shows, by name."""
+
+from rlnotes.lm.config import TrainConfig
+from rlnotes.objectives import (
+    METHOD_1,
+    METHOD_2,
+    PG_IS,
+    STALE_PPO,
+)
+from rlnotes.studies.study import Method, Study
+
+STUDIES: dict[str, Study] = {}
+
+# Chapter 13: three clips, and none, on data that are 0 to 64 updates old, four updates on each rollout. Two learning
+# rates, none chosen afterwards.
+_CLIPS = {"stale_ppo": STALE_PPO, "method_1": METHOD_1, "method_2": METHOD_2, "unclipped": PG_IS}
+for _name, _rate in {"13_stale": 1e-4, "13_stale_fast": 3e-4}.items():
+    STUDIES[_name] = Study(
+        question="Which clip serves old data best: around mu, around rho_k, or of pi / pi_k?",
+        base=TrainConfig(task="sort", size=8, minibatches=4, learning_rate=_rate, measure_shift=True),
+        methods={
+            f"{name}, lag {lag}": Method(choices, dict(lags=(lag,) if lag else ()))
+            for lag in (0, 4, 16, 64)
+            for name, choices in _CLIPS.items()
+        },
+        tokens=276_000,
+        record_every=5,
+    )
