@@ -1,7 +1,7 @@
 """Studies: methods against each other on equal terms, the tables that they fill, and what may be said of them.
 
-A study is written down (``study``, ``stability``, ``arena``; a chapter's is in its folder), run (``runner``), kept
-as a table (``tables``) and judged (``verdicts``, and for several tasks together ``scores``). Reading and judging need no
+A study is written down (``study``, ``stability``, ``arena``; a chapter's is in its folder), run (``runner``), kept as a
+table (``tables``) and judged (``verdicts``, and for several tasks together ``scores``). Reading and judging need no
 torch.
 """
 

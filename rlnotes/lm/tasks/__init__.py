@@ -1,4 +1,8 @@
-"""Tasks by name. A new one is a class in a file of its own, and a line here."""
+"""Tasks by name. A new one is a class in a file of its own in this folder, which ends with its name in ``TASKS``."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
 
 from rlnotes.lm.tasks.countdown import Countdown
 from rlnotes.lm.tasks.ramble import Ramble
@@ -25,16 +29,10 @@ __all__ = [
     "Vocabulary",
     "make_task",
 ]
-SIZED: dict[str, type[Reverse] | type[Add] | type[Needle] | type[Renamed]] = {
-    "reverse": Reverse,
-    "sort": Sort,
-    "add": Add,
-    "short-reverse": ShortReverse,
-    "ramble": Ramble,
-    "needle": Needle,
-    "renamed": Renamed,
-}
-TASK_NAMES = (*SIZED, "countdown", "reasoning-gym/NAME")
+SIZED: dict[str, Callable[..., Task]] = {}
+for _module in iter_modules(__path__):
+    SIZED |= getattr(import_module(f"{__name__}.{_module.name}"), "TASKS", {})
+TASK_NAMES = (*sorted(SIZED), "countdown", "reasoning-gym/NAME")
 
 
 def make_task(name: str, size: int | None = None) -> Task:

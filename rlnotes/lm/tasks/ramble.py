@@ -56,3 +56,6 @@ class Ramble(Reverse):
     def reward(self, rollout: Rollout) -> Tensor:
         """1 where the first token is right, whatever follows, EOS or not."""
         return (rollout.tokens[:, 0] == rollout.prompts[rollout.group, -2]).float()
+
+
+TASKS = {"ramble": Ramble}

@@ -163,3 +163,6 @@ class Renamed(Digits):
 
 def _ids(symbols: str) -> list[int]:
     return [_HEAD.index(symbol) for symbol in symbols]
+
+
+TASKS = {"needle": Needle, "renamed": Renamed}

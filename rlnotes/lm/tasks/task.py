@@ -251,3 +251,6 @@ def random_symbols(symbols: list[int], n: int, length: int, generator: torch.Gen
 def with_column(tokens: Tensor, token: int) -> Tensor:
     """``tokens`` (N, n) with one more column that holds ``token`` everywhere."""
     return torch.cat([tokens, torch.full_like(tokens[:, :1], token)], 1)
+
+
+TASKS = {"reverse": Reverse, "sort": Sort, "add": Add, "short-reverse": ShortReverse}
