@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Train:
     """Train a tiny transformer by RL and keep the run in a folder.
 
-    $ rlnotes train --out run --task reverse --recipe grpo --steps 2 --prompts 4 --group-size 4
+    $ rlnotes train --out run --steps 2 --prompts 4 --group-size 4
     """
 
     out: Path

@@ -175,7 +175,7 @@ def commands() -> list[Command]:
     found = []
     for annotated in get_args(cli.COMMANDS):
         thing = get_args(annotated)[0]
-        (example,) = COMMAND.findall(inspect.getdoc(thing))
+        (example,) = COMMAND.findall(inspect.getdoc(thing) or "")
         found.append(Command(thing.__name__.lower(), shlex.split(example)))
     return found
 

@@ -49,10 +49,19 @@ def signature(name: str, thing: Any) -> str:
     shown = []
     for one in found.parameters.values():
         default = one.default
-        if default is not one.empty and len(repr(default)) > LONGEST_DEFAULT:
+        if inspect.isroutine(default):
+            default = _Name(default.__name__)
+        elif default is not one.empty and len(repr(default)) > LONGEST_DEFAULT:
             default = Ellipsis
-        shown.append(one.replace(annotation=one.empty, default=default))
+        if one.name != "self":
+            shown.append(one.replace(annotation=one.empty, default=default))
     return name + str(found.replace(parameters=shown, return_annotation=found.empty)).replace("Ellipsis", "...")
+
+
+class _Name(str):
+    """Shown without quotes."""
+
+    __repr__ = str.__str__
 
 
 class _Documented(SphinxDirective):
@@ -108,8 +117,14 @@ def _options(command: type) -> list[str]:
         if is_dataclass(own.type):
             settings += ["", f":::{{dropdown}} Settings of {own.type.__name__}", *_options(own.type), ":::"]
         else:
-            lines.append(f"- `--{own.name.replace('_', '-')}`: {texts[own.name]}")
+            # no "-": at the start of a fold it would be read as the start of front matter
+            option = own.name if _is_positional(own.type) else "--" + own.name.replace("_", "-")
+            lines.append(f"* `{option}`: {texts[own.name]}")
     return lines + settings
+
+
+def _is_positional(annotation: Any) -> bool:
+    return hasattr(annotation, "__metadata__")  # the one annotation that a command's field has
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -11,7 +11,7 @@ from typing import Any
 def documented(module: ModuleType) -> Iterator[tuple[str, Any, str]]:
     """Name, object and docstring of what ``module`` defines for others, in the order of its file.
 
-    The docstring of a constant is the string that stands below it.
+    The docstring of a constant is the string that stands below it. Of methods, those with an example are told.
     """
     body = ast.parse(inspect.getsource(module)).body
     for node, after in zip(body, [*body[1:], None], strict=True):
@@ -24,6 +24,14 @@ def documented(module: ModuleType) -> Iterator[tuple[str, Any, str]]:
                 docstring = inspect.cleandoc(str(after.value.value))
         if docstring and not name.startswith("_"):
             yield name, getattr(module, name), docstring
+            yield from _methods(name, getattr(module, name), node)
+
+
+def _methods(name: str, thing: Any, node: ast.stmt) -> Iterator[tuple[str, Any, str]]:
+    for own in node.body if isinstance(node, ast.ClassDef) else ():
+        docstring = ast.get_docstring(own) if isinstance(own, ast.FunctionDef) else None
+        if docstring and ">>> " in docstring and not own.name.startswith("_"):
+            yield f"{name}.{own.name}", getattr(thing, own.name), docstring
 
 
 def told(thing: type) -> dict[str, str]:
