@@ -71,7 +71,7 @@ def group_mean_std(rewards: Array, group_size: int, ddof: int = 0, eps: float = 
     advantage smaller by sqrt((G - 1) / G).
 
     >>> import numpy as np
-    >>> print(group_mean_std(np.array([1.0, 0.0, 0.0, 0.0]), 4).round(3))  # the deviation is sqrt(3) / 4
+    >>> print(group_mean_std(np.array([1.0, 0.0, 0.0, 0.0]), 4).round(3))  # std sqrt(3) / 4
     [ 1.732 -0.577 -0.577 -0.577]
     """
     xp = array_namespace(rewards)
@@ -91,7 +91,7 @@ def group_mean_batch_std(rewards: Array, group_size: int, ddof: int = 1, eps: fl
     than an easy one.
 
     >>> import numpy as np
-    >>> print(group_mean_batch_std(np.array([1.0, 0.0, 1.0, 1.0]), 2).round(3))  # the deviation is 1/2
+    >>> print(group_mean_batch_std(np.array([1.0, 0.0, 1.0, 1.0]), 2).round(3))  # std 1/2
     [ 1. -1.  0.  0.]
     """
     xp = array_namespace(rewards)

@@ -77,7 +77,7 @@ def chi2(logp: Array, logq: Array) -> Array:
 
     ``chi2(target, behavior)`` is the variance of the importance weight. Infinite where q lacks mass that p has.
 
-    >>> print(chi2(log_probs(np.array([1.0, 0.0])), np.log([0.5, 0.5])))  # ratios 2 and 0: variance 1
+    >>> print(chi2(log_probs(np.array([1.0, 0.0])), np.log([0.5, 0.5])))  # ratios 2 and 0
     1.0
     """
     xp, p, q = _probs(logp, logq)

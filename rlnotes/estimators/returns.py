@@ -118,8 +118,8 @@ def td_error(rewards: Array, values: Array, next_values: Array, terminated: Arra
     """TD error: the :func:`td_target` minus V(s), 002 eqs. (9), (44).
 
     >>> import numpy as np
-    >>> rewards, values, next_values = np.array([1.0, 1.0]), np.array([2.0, 2.0]), np.array([4.0, 4.0])
-    >>> print(td_error(rewards, values, next_values, np.array([False, True]), gamma=0.5))
+    >>> ended = np.array([False, True])
+    >>> print(td_error(np.ones(2), 2 * np.ones(2), 4 * np.ones(2), ended, gamma=0.5))
     [ 1. -1.]
     """
     finite("values", values)
@@ -143,9 +143,9 @@ def gae(
     ``lam`` must lie in [0, 1].
 
     >>> import numpy as np
-    >>> rewards, values, next_values = np.array([0.0, 1.0]), np.array([0.5, 0.5]), np.array([0.5, 0.0])
-    >>> terminated, truncated = np.array([False, True]), np.array([False, False])
-    >>> print(gae(rewards, values, next_values, terminated, truncated, gamma=1.0, lam=0.5))
+    >>> rewards, values = np.array([0.0, 1.0]), np.array([0.5, 0.5])  # TD errors 0 and 0.5
+    >>> ends = dict(terminated=np.array([False, True]), truncated=np.array([False, False]))
+    >>> print(gae(rewards, values, np.array([0.5, 0.0]), **ends, gamma=1.0, lam=0.5))
     [0.25 0.5 ]
     """
     if not 0 <= lam <= 1:

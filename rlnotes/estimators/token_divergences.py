@@ -21,7 +21,7 @@ def context_tv(model: TokenModel, p: Policy, q: Policy) -> list[np.ndarray]:
 
     >>> from rlnotes.exact.token_families import two_steps
     >>> half, more = (0.5, 0.5), (0.25, 0.75)
-    >>> model, target, behavior = two_steps([half, half, more], [half, half, half], reward=[0, 0, 0, 1])
+    >>> model, target, behavior = two_steps([half, half, more], [half] * 3, [0, 0, 0, 1])
     >>> print(*context_tv(model, behavior, target))  # they differ after token 1 only
     [[0.]] [[0.   0.25]]
     """
@@ -78,8 +78,9 @@ def largest(
 
     >>> from rlnotes.exact.token_families import two_steps
     >>> half, more = (0.5, 0.5), (0.25, 0.75)
-    >>> model, target, behavior = two_steps([half, half, more], [half, half, half], reward=[0, 0, 0, 1])
-    >>> largest(model, context_tv(model, behavior, target), target, behavior, contexts="behavior")
+    >>> model, target, behavior = two_steps([half, half, more], [half] * 3, [0, 0, 0, 1])
+    >>> found = context_tv(model, behavior, target)
+    >>> largest(model, found, target, behavior, contexts="behavior")
     0.25
     """
     counted = _reached(model, target, behavior, contexts)
@@ -94,7 +95,7 @@ def mean_by_position(model: TokenModel, divergences: Sequence[np.ndarray], polic
 
     >>> from rlnotes.exact.token_families import two_steps
     >>> half, more = (0.5, 0.5), (0.25, 0.75)
-    >>> model, target, behavior = two_steps([half, half, more], [half, half, half], reward=[0, 0, 0, 1])
+    >>> model, target, behavior = two_steps([half, half, more], [half] * 3, [0, 0, 0, 1])
     >>> print(mean_by_position(model, context_tv(model, behavior, target), behavior))
     [0.    0.125]
     """
@@ -107,7 +108,7 @@ def sequence_tv(model: TokenModel, p: Policy, q: Policy) -> float:
 
     >>> from rlnotes.exact.token_families import two_steps
     >>> half, more = (0.5, 0.5), (0.25, 0.75)
-    >>> model, target, behavior = two_steps([half, half, more], [half, half, half], reward=[0, 0, 0, 1])
+    >>> model, target, behavior = two_steps([half, half, more], [half] * 3, [0, 0, 0, 1])
     >>> sequence_tv(model, behavior, target)  # half of the answers begin with token 1
     0.125
     """
@@ -119,7 +120,7 @@ def sequence_kl(model: TokenModel, p: Policy, q: Policy) -> float:
 
     >>> from rlnotes.exact.token_families import two_steps
     >>> half, more = (0.5, 0.5), (0.25, 0.75)
-    >>> model, target, behavior = two_steps([half, half, more], [half, half, half], reward=[0, 0, 0, 1])
+    >>> model, target, behavior = two_steps([half, half, more], [half] * 3, [0, 0, 0, 1])
     >>> round(sequence_kl(model, behavior, target), 3)  # half of log(4 / 3) / 2
     0.072
     """

@@ -67,7 +67,7 @@ def token_mean(mask: Tensor, totals: Totals) -> Tensor:
 
     >>> import torch
     >>> mask = torch.tensor([[1.0, 1.0], [1.0, 0.0]])
-    >>> token_mean(mask, Totals(responses=2, tokens=4, max_length=2))  # a part of a batch of four tokens
+    >>> token_mean(mask, Totals(responses=2, tokens=4, max_length=2))  # part of four tokens
     tensor([[0.2500, 0.2500],
             [0.2500, 0.0000]])
     """

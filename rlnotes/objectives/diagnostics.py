@@ -14,7 +14,7 @@ def no_gradient_fraction(batch: Batch, gradient: Tensor) -> Tensor:
 
     >>> import torch
     >>> batch = Batch.of_ratios([[1.0, 1.5, 0.5, 1.0]], [1])
-    >>> no_gradient_fraction(batch, torch.tensor([[-1.0, 0.0, -0.5, -1.0]]))  # one of four is clipped
+    >>> no_gradient_fraction(batch, torch.tensor([[-1.0, 0.0, -0.5, -1.0]]))
     tensor(0.2500)
     """
     active = batch.mask & (batch.token_advantages != 0)

@@ -59,7 +59,7 @@ class MismatchBand:
     >>> batch = Batch.of_ratios([[4.0, 0.8, 1.0]], [1])
     >>> MismatchBand(0.5, 2.0, token, "current")(batch)
     tensor([[False,  True,  True]])
-    >>> MismatchBand(0.5, 2.0, policy="current")(batch)  # the geometric mean is 3.2^(1/3) = 1.47
+    >>> MismatchBand(0.5, 2.0, policy="current")(batch)  # 3.2^(1/3) = 1.47
     tensor([[True, True, True]])
     """
 
@@ -189,7 +189,8 @@ class Every:
     """Keep what each of the ``masks`` keeps.
 
     >>> batch = Batch.of_ratios([[1.5, 0.5]], [1])
-    >>> Every((ClipMask(), DivergenceMask(0.6, "abs", "token")))(batch)  # one drops 1.5, the other 0.5
+    >>> both = ClipMask(), DivergenceMask(0.6, "abs", "token")  # one drops 1.5, the other 0.5
+    >>> Every(both)(batch)
     tensor([[False, False]])
     """
 
@@ -231,7 +232,7 @@ class StalenessFilter:
     ``epsilon`` / 2. That is no bound on TV(pi_k, mu), nor on TV(pi_k, law of what is kept): both can be large.
 
     >>> batch = Batch.of_ratios([[1.0, 1.0]], [1], proximal=[[1.25, 0.5]])
-    >>> StalenessFilter(0.3)(batch), StalenessFilter(0.4, "response")(batch)  # 0.25, 0.5 and 0.375
+    >>> StalenessFilter(0.3)(batch), StalenessFilter(0.4, "response")(batch)
     (tensor([[ True, False]]), tensor([True]))
     """
 

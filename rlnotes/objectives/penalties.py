@@ -34,7 +34,8 @@ class KLPenalty:
     >>> from rlnotes.objectives import GRPO, Batch, policy_loss
     >>> batch = Batch.of_ratios([[2.0]], [0])
     >>> batch = replace(batch, logp_reference=batch.logp_behavior)
-    >>> round(policy_loss(replace(GRPO, kl=KLPenalty(0.5)), batch).item(), 3)  # half of 1/2 - 1 + log 2
+    >>> choices = replace(GRPO, kl=KLPenalty(0.5))
+    >>> round(policy_loss(choices, batch).item(), 3)  # half of 1/2 - 1 + log 2
     0.097
     """
 
@@ -59,7 +60,8 @@ def penalised_rewards(kl: KLPenalty, rewards: Tensor, log_ratio: Tensor, mask: T
     not matter. The result has no gradient. Raises ``ValueError`` for a log ratio under the mask that is not finite.
 
     >>> log_ratio, mask = torch.tensor([[0.5, 1.5]]), torch.ones(1, 2) > 0
-    >>> penalised_rewards(KLPenalty(0.1, "k1", where="reward"), torch.tensor([1.0]), log_ratio, mask)
+    >>> kl = KLPenalty(0.1, "k1", where="reward")
+    >>> penalised_rewards(kl, torch.tensor([1.0]), log_ratio, mask)
     tensor([0.8000])
     """
     log_ratio = torch.where(mask, log_ratio.detach(), 0.0)
