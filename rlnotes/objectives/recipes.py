@@ -59,7 +59,7 @@ RLOO = Choices(
     advantage=leave_one_out,
     aggregation=response_sum,
 )
-"""The same with A = R - mean of the group's other rewards, a baseline: 002 eqs. (41), (42).
+"""grad J = 1/N sum_i A_i sum_t grad log pi, A = R - mean of the group's other rewards: 002 eqs. (41), (42).
 
 >>> import numpy as np
 >>> RLOO.advantage(np.array([1.0, 0.0]), 2)
