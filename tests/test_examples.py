@@ -24,7 +24,7 @@ from rlnotes.lm.comparisons import COMPARISONS
 from rlnotes.objectives import RECIPES
 
 ROOT = Path(__file__).parents[1]
-RECIPE_MODULES = tuple(f"rlnotes.objectives.recipes{part}" for part in ("", "_off_policy", "_trust_region"))
+RECIPE_MODULES = tuple(f"rlnotes.objectives.recipes{part}" for part in ("", "_trust_region"))
 PARTS = ("rlnotes.estimators", "rlnotes.objectives", "rlnotes.bounds")  # what must have examples where it is shown
 COMMAND = re.compile(r"^\s*\$ (rlnotes .*)$", re.MULTILINE)
 

@@ -4,32 +4,30 @@ from rlnotes.objectives.batch import Batch
 from rlnotes.objectives.loss import Choices, policy_loss
 from rlnotes.objectives.penalties import KLPenalty, penalised_rewards
 from rlnotes.objectives.recipes import (
+    CISPO,
     DAPO,
+    DECOUPLED_PPO,
     DR_GRPO,
+    GEO_MIS,
     GRPO,
     GSPO,
-    PPO_CLIP,
-    RECIPES,
-    RLOO,
-    SAPO,
-    SAPO_ONE_SIDED,
-    VANILLA_PG,
-)
-from rlnotes.objectives.recipes_off_policy import (
-    CISPO,
-    DECOUPLED_PPO,
-    GEO_MIS,
     METHOD_1,
     METHOD_2,
     MINIRL,
     MINIRL_TIS,
     PG_IS,
+    PPO_CLIP,
+    RECIPES,
+    RLOO,
+    SAPO,
+    SAPO_ONE_SIDED,
     SEQ_MIS,
     SEQ_TIS,
     SEQUENCE_IS,
     STALE_PPO,
     TOKEN_MIS,
     TOKEN_TIS,
+    VANILLA_PG,
 )
 from rlnotes.objectives.recipes_trust_region import (
     DPPO_KL,
