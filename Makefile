@@ -1,6 +1,8 @@
 # make lab      open the course in JupyterLab
+# make quick    in a minute or so, while you work: lint, types, one fast test of every room, one chapter
 # make test     lint, types, unit tests, notebooks: everything a machine with Python, pip and make can test
-# make check    what needs more, Node and Chromium among it: the book, browser tests, extras, the wheel in a clean place
+# make check    what needs more, Node and Chromium among it: the book, browser tests, extras, the wheel in a clean place;
+#               and what takes longer: chapters without torch, other seeds of each loop
 # make refresh  run the notebooks and store what they print
 # make book     build the static book, .book/html, from the stored outputs (needs npm, for MathJax)
 # make bench    measure speed against peers, write benchmarks/results/ (use a quiet machine)
@@ -9,6 +11,7 @@
 # make pins     write constraints.txt anew from the newest versions that go together, and Binder's requirements from it
 # make binder   write Binder's requirements only
 #
+# Tests run in as many processes as there are processors, at most 8, each on whole files: WORKERS says another number.
 # PY is the interpreter; LAB_EXTRA are more options for JupyterLab (--allow-root in a container), PIP_EXTRA for pip.
 # For a CPU build of torch where the default is CUDA:
 #   make lab PIP_EXTRA="--extra-index-url https://download.pytorch.org/whl/cpu"
@@ -20,14 +23,29 @@ VENV      ?= .venv
 BIN       := $(VENV)/bin
 PIP       := -m pip install --quiet --disable-pip-version-check $(PIP_EXTRA)
 NOTEBOOKS := $(wildcard course/*.ipynb) course/book/template.ipynb
+CHAPTER   := course/02_performance_difference.ipynb
+ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py chapters/test_exercises_13_14.py control/test_networks.py \
+	course/test_notebooks.py estimators/test_returns.py exact/test_tokens.py lm/test_clip_and_warm_up.py \
+	notebook/test_live.py objectives/test_gates.py studies/test_power.py gpu/test_stacked.py test_repository.py)
+WORKERS   ?= logical
+PYTEST    := $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses=8 --dist loadfile --max-worker-restart=0
 EXTRAS    := lab,test,book,tasks,peers,bridge
-# one thread: the models are too small to share, and a second thread that waits costs more than it brings
+# one thread a process: the models are too small to share, and a second thread that waits costs more than it brings
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: lab test check lint types unit notebooks refresh book bench audit weights pins binder
+.PHONY: lab quick rooms chapter test check alltypes extras lint types unit notebooks refresh book bench audit weights pins binder
 
 lab: $(VENV)/.installed
 	$(BIN)/jupyter lab course --ip=127.0.0.1 $(LAB_EXTRA)
+
+quick: $(VENV)/.installed
+	$(MAKE) --no-print-directory --jobs=2 lint types rooms chapter
+
+rooms: $(VENV)/.installed
+	$(BIN)/python -m pytest -q $(ROOMS)
+
+chapter: $(VENV)/.installed
+	$(BIN)/python -m pytest -q --nbval-lax --nbval-cell-timeout=180 $(CHAPTER)
 
 test: lint types unit notebooks
 
@@ -39,18 +57,23 @@ types: $(VENV)/.installed
 	$(BIN)/pyright rlnotes tests
 
 unit: $(VENV)/.installed
-	PYTHONWARNDEFAULTENCODING=1 $(BIN)/python -m pytest -q
+	PYTHONWARNDEFAULTENCODING=1 $(PYTEST)
 
 # In a folder that holds nothing else, as some editors start them: what they need comes with the package, and they leave
 # nothing behind.
 notebooks: $(VENV)/.installed
 	rm -rf .notebooks && mkdir .notebooks && cp $(NOTEBOOKS) .notebooks
-	$(BIN)/python -m pytest -q --nbval-lax --nbval-cell-timeout=180 .notebooks/*.ipynb
+	$(PYTEST) --nbval-lax --nbval-cell-timeout=180 .notebooks/*.ipynb
 	@left=$$(ls -A .notebooks | grep -v '[.]ipynb$$') || exit 0; echo "notebooks left $$left behind in .notebooks"; exit 1
 
 check: book
+	$(MAKE) --no-print-directory --jobs=2 alltypes extras
+
+alltypes: $(VENV)/.everything
 	$(BIN)/pyright
-	$(BIN)/python -m pytest -q -m "extras or slow" --override-ini addopts="-ra --import-mode=importlib --strict-markers"
+
+extras: $(VENV)/.everything
+	RLNOTES_BOOK=.book/html $(PYTEST) -m "extras or slow" --override-ini addopts="-ra --import-mode=importlib --strict-markers"
 
 refresh: $(VENV)/.installed
 	$(BIN)/ruff format course
@@ -73,11 +96,11 @@ bench: $(VENV)/.everything
 	$(BIN)/python -m benchmarks
 
 audit: $(VENV)/.installed
-	RLNOTES_CASES=2000 $(BIN)/python -m pytest -q tests/exact tests/bounds tests/estimators
+	RLNOTES_CASES=2000 $(PYTEST) tests/exact tests/bounds tests/estimators
 	$(BIN)/rlnotes audit
 
 weights: $(VENV)/.installed
-	$(BIN)/python -m rlnotes.lm.shipped
+	$(BIN)/python -m rlnotes.lm.make_weights
 
 # A stamp file says that an environment fits these files. torch goes first and alone: pip then never replaces it.
 $(VENV)/.installed: pyproject.toml constraints.txt

@@ -19,9 +19,10 @@ from multiprocessing import get_context
 import torch
 
 from benchmarks.common import Environment, Json, write_result
-from rlnotes.lm.arena import ARENA_TASKS, arena
-from rlnotes.lm.batched_runs import Run, batches, run_batch
-from rlnotes.lm.compare import Comparison, run
+from rlnotes.studies.arena import ARENA_TASKS, arena
+from rlnotes.studies.batches import Run, batches, run_batch
+from rlnotes.studies.run import run
+from rlnotes.studies.study import Study
 
 NAME = "batched_runs"
 RECIPES = ("grpo", "dr_grpo", "gspo", "sapo", "pg_is", "trm", "dppo_tv")
@@ -34,7 +35,7 @@ GOAL: Json = dict(times_single=3.0, standard_errors=2.0)
 Accuracies = dict[Run, float]  # at the end of each run
 
 
-def runs_of(study: Comparison) -> list[Run]:
+def runs_of(study: Study) -> list[Run]:
     """All runs of one task."""
     return [(method, seed) for seed in SEEDS for method in study.methods]
 
@@ -45,7 +46,7 @@ def timed(made: Accuracies, started: float) -> Json:
     return dict(runs=len(made), seconds=seconds, runs_per_minute=60 * len(made) / seconds)
 
 
-def in_batches(study: Comparison) -> tuple[Json, Accuracies]:
+def in_batches(study: Study) -> tuple[Json, Accuracies]:
     """All runs, in batches."""
     made: Accuracies = {}
     started, due = time.perf_counter(), batches(study, runs_of(study))
@@ -55,14 +56,14 @@ def in_batches(study: Comparison) -> tuple[Json, Accuracies]:
     return timed(made, started) | dict(batches=len(due)), made
 
 
-def one_by_one(study: Comparison, due: Sequence[Run]) -> tuple[Json, Accuracies]:
+def one_by_one(study: Study, due: Sequence[Run]) -> tuple[Json, Accuracies]:
     """Some runs, one after the other."""
     started = time.perf_counter()
     made = {one: run(study, *one)[-1]["accuracy"] for one in due}
     return timed(made, started) | dict(cuda_graph=study.base.cuda_graph), made
 
 
-def on_cores(study: Comparison, workers: int) -> Json:
+def on_cores(study: Study, workers: int) -> Json:
     """One run for each core, by a process of its own. The start of the processes does not count."""
     due = runs_of(study)[:workers]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+import rlnotes.gpu  # noqa: F401  its kernels
 from benchmarks.common import HERE, Environment, Json, spread, write_result
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.distributed import trainer_class
@@ -35,7 +36,7 @@ GOAL: Json = dict(times_rounding=10)
 class PartlyRight(Reverse):
     """A share of the reward for each right token, so that a model without training has groups that teach."""
 
-    def score(self, rollout: Rollout) -> Tensor:
+    def reward(self, rollout: Rollout) -> Tensor:
         """Share (N,) of the answer's tokens that are right."""
         return (rollout.tokens == self.solve(rollout.prompts)[rollout.group]).float().mean(-1)
 
@@ -49,15 +50,15 @@ def work(folder: Path, micro_batches: int) -> None:
     """In each process: a run. Rank 0 leaves seconds, and the first tokens, the first gradient and how weights moved."""
     config, size = GPU if torch.cuda.is_available() else CPU
     trainer = trainer_class()(replace(config, micro_batches=micro_batches), task=PartlyRight(size))
-    draw, drawn = trainer._draw, []
-    trainer._draw = lambda: drawn.append(draw()) or drawn[-1]
+    draw, drawn = trainer.parts.rollout, []
+    trainer.parts.rollout = lambda prompts: drawn.append(draw(prompts)) or drawn[-1]
     start = flat(trainer.model.parameters())
     list(trainer.run(1))
     gradient = flat(trainer.optimizer.state[weight]["exp_avg"] for weight in trainer.model.parameters())  # times 1 - b1
     list(trainer.run(COMPARED))
     moved = flat(trainer.model.parameters()) - start
     seconds = [row["seconds"] for row in trainer.run()]
-    if trainer.share.rank == 0:
+    if trainer.shard.rank == 0:
         torch.save(dict(gradient=gradient, moved=moved, tokens=drawn[0].tokens.cpu()), folder / "tensors.pt")
         (folder / "seconds.json").write_text(json.dumps(seconds), encoding="utf-8")
 

@@ -24,11 +24,11 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.common import HERE, Environment, Json, go_offline, write_result
 from benchmarks.data_parallel import PartlyRight
-from rlnotes.lm.collection import Collection, Sampled, collect
+from rlnotes.gpu.cuda_graph import captured
+from rlnotes.gpu.static_step import StaticStep
+from rlnotes.lm.collection import Sampled
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.cuda_graph import captured
 from rlnotes.lm.model import Transformer
-from rlnotes.lm.static_step import StaticStep
 from rlnotes.lm.trainer import Trainer
 
 NAME = "gpu_step"
@@ -111,14 +111,24 @@ def parts(trainer: Trainer) -> dict[str, Callable[[], Tensor]]:
     step = StaticStep(trainer)
     step.prepare()
     sample = trainer.sampler.sample
-    rollout = sample(trainer.model, step.prompts, GROUP, trainer.generator)
-    sampled = Sampled(rollout, trainer.task.score(rollout), 1)
-    collected: Collection = collect(
-        sampled, trainer.config.prompts, trainer.choices, trainer._scorer(trainer.model), None
-    )
+    rollout = sample(trainer.model, step.prompts_buffer, GROUP, trainer.generator)
+    collected = step.advantages(Sampled(rollout, trainer.task.reward(rollout)))
+
+    def update() -> Tensor:
+        step.update_number = 0
+        step.numbers.clear()
+        for part in step.micro_batches(collected, step.rows[0]):
+            log_probs = step.log_probs(part)
+            batch = step.batch(part, log_probs)
+            loss = step.loss(batch)
+            loss.backward()
+            step.look(part, batch, log_probs, loss)
+        step.update()
+        return torch.cat(step.numbers)
+
     return dict(
-        rollout=lambda: sample(trainer.model, step.prompts, GROUP, trainer.generator).logp_behavior,
-        update=lambda: step._update(collected, 0),
+        rollout=lambda: sample(trainer.model, step.prompts_buffer, GROUP, trainer.generator).logp_behavior,
+        update=update,
     )
 
 
@@ -243,7 +253,7 @@ def learn(seed: int, cuda_graph: bool) -> Json:
     trainer = Trainer(TrainConfig(seed=seed, device="cuda", cuda_graph=cuda_graph))
     before = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     before[0].record()
-    assert (trainer._graphed is not None) == cuda_graph  # recorded now, off the clock of the steps
+    assert isinstance(trainer.step_in_use, StaticStep) == cuda_graph  # recorded now, off the clock of the steps
     before[1].record()
     before[1].synchronize()
     seconds, accuracy = 0.0, 0.0

@@ -8,8 +8,8 @@ import statistics
 
 from benchmarks.common import THREADS, Clock, Environment, Json, write_result
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.shipped import has_weights
 from rlnotes.lm.trainer import Trainer
+from rlnotes.lm.warm_start import has_weights
 
 NAME = "learn_reverse"
 SEEDS = (0, 1, 2)

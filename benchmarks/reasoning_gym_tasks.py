@@ -42,7 +42,7 @@ SETTINGS: tuple[TrainConfig, ...] = (
 def heldout_score(trainer: Trainer) -> Json:
     """Mean reward on held-out prompts, its standard error, and the share that equals the dataset's own answer."""
     rollout = trainer.sample(EVALUATION_PROMPTS, seed=EVALUATION_SEED)
-    rewards = trainer.task.score(rollout)
+    rewards = trainer.task.reward(rollout)
     generator = torch.Generator().manual_seed(EVALUATION_SEED)
     examples = trainer.task.sample(EVALUATION_PROMPTS, generator, "heldout")  # the same prompts, with answers
     assert torch.equal(examples.prompts, rollout.prompts)

@@ -34,7 +34,7 @@ from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, response_mask
 from rlnotes.lm.sampler import Sampler
-from rlnotes.lm.share import ALONE, Share
+from rlnotes.lm.shard import ALONE, Shard
 from rlnotes.lm.tasks import ExactMatchTask, Sort
 from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.versions import Snapshots
@@ -65,11 +65,11 @@ class CachelessSampler(Sampler):
         version: int = 0,
         prompt_mask: Tensor | None = None,
         past: Snapshots | None = None,
-        share: Share = ALONE,
+        shard: Shard = ALONE,
     ) -> Rollout:
         """As :meth:`Sampler.sample`, for prompts without pads, by the newest weights, in one process."""
-        if prompt_mask is not None or share != ALONE:
-            raise ValueError("this sampler takes prompts of one width, in one process: leave prompt_mask and share out")
+        if prompt_mask is not None or shard != ALONE:
+            raise ValueError("this sampler takes prompts of one width, in one process: leave prompt_mask and shard out")
         sequences = prompts.repeat_interleave(group_size, 0)
         n, p = sequences.shape
         logp = torch.zeros(n, self.max_length)

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.common import THREADS, Environment, Json, write_result
 from benchmarks.gpu_step import compile_blocks
 from benchmarks.step_against_trl import ROUNDS, make_trainer
-from rlnotes.lm.static_step import StaticStep
+from rlnotes.gpu.static_step import StaticStep
 from rlnotes.lm.trainer import Trainer
 
 NAME = "step_time"

@@ -5,6 +5,7 @@ Importing this package is cheap: nothing heavy is loaded until a submodule is im
 - ``rlnotes.estimators``: baselines, advantages and divergence estimators, on NumPy or torch arrays
 - ``rlnotes.objectives``: policy losses, each a choice of five parts
 - ``rlnotes.lm``: a tiny transformer, a sampler, token tasks with verifiable rewards, a trainer
+- ``rlnotes.gpu``: what makes a tiny model fast on a GPU; importing it hands it over
 - ``rlnotes.notebook``: what the chapters show: live plots and exercise checks
 """
 

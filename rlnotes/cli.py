@@ -13,8 +13,8 @@ from rlnotes.doctor import doctor
 from rlnotes.lm.config import TrainConfig
 
 if TYPE_CHECKING:
-    from rlnotes.lm.compare import Comparison
     from rlnotes.lm.trainer import Trainer
+    from rlnotes.studies.study import Study
 
 
 @dataclass
@@ -32,6 +32,7 @@ class Train:
 
     def __call__(self) -> int:
         """Start the run. Refuses a folder that already holds one."""
+        import rlnotes.gpu  # noqa: F401  its kernels, and a step that is recorded
         from rlnotes.lm.distributed import trainer_class
 
         if any(self.out.glob("checkpoints/step_*")):
@@ -58,6 +59,7 @@ class Resume:
 
     def __call__(self) -> int:
         """Load and go on."""
+        import rlnotes.gpu  # noqa: F401
         from rlnotes.lm.distributed import trainer_class
 
         trainer = trainer_class().load(self.out / "checkpoints", steps=self.steps)
@@ -87,7 +89,7 @@ class Sample:
 
         trainer = Trainer.load(self.out / "checkpoints")
         rollout = trainer.sample(self.prompts, seed=self.seed, transform=SamplingTransform(self.temperature))
-        for row, reward in enumerate(trainer.task.score(rollout).tolist()):
+        for row, reward in enumerate(trainer.task.reward(rollout).tolist()):
             prompt, response = trainer.task.text(rollout, row)
             print(f"{prompt}{response}   reward {reward:g}")
         return 0
@@ -101,7 +103,7 @@ class Compare:
     """
 
     name: tyro.conf.Positional[str]
-    """a name of rlnotes.lm.comparisons.COMPARISONS"""
+    """a name of rlnotes.studies.comparisons.COMPARISONS"""
     out: Path
     """the table, a .csv file; runs that it holds already are not made again"""
     seeds: int = 5
@@ -111,8 +113,8 @@ class Compare:
 
     def __call__(self) -> int:
         """Make the missing runs."""
-        from rlnotes.lm.compare import follow as follow_runs
-        from rlnotes.lm.comparisons import COMPARISONS
+        from rlnotes.studies.comparisons import COMPARISONS
+        from rlnotes.studies.runner import follow as follow_runs
 
         if self.name not in COMPARISONS:
             raise ValueError(f"unknown comparison {self.name!r}; choose one of {', '.join(COMPARISONS)}")
@@ -131,10 +133,10 @@ class Stability:
 
     out: Path
     """folder of the table, its note, and the pictures"""
-    objectives: tuple[str, ...] = ("pg-is", "clip-higher", "minirl", "dppo-kl", "dppo-tv")
-    """names of rlnotes.lm.stability.OBJECTIVES, or recipes; at most 7; the others are compared with the first"""
+    objectives: tuple[str, ...] = ("pg_is", "clip_higher", "minirl", "dppo_kl", "dppo_tv")
+    """names of rlnotes.studies.methods.METHODS; at most 7; the others are compared with the first"""
     mismatches: tuple[str, ...] = ("stale",)
-    """names of rlnotes.lm.stability.MISMATCHES"""
+    """names of rlnotes.studies.methods.MISMATCHES"""
     rates: tuple[float, ...] = (5e-5, 1e-4, 3e-4)
     """learning rates; that of each objective is chosen on two seeds of which nothing else is reported"""
     seeds: int = 5
@@ -156,9 +158,9 @@ class Stability:
 
     def __call__(self) -> int:
         """Make the missing runs, draw, and print the verdicts."""
-        from rlnotes.lm.compare import follow as follow_runs
-        from rlnotes.lm.stability import PROTOCOL, laboratory
         from rlnotes.notebook.laboratory import check_told_apart, report
+        from rlnotes.studies.runner import follow as follow_runs
+        from rlnotes.studies.stability import PROTOCOL, laboratory
 
         check_told_apart("objectives", self.objectives)
         settings = dict(task=self.task, size=self.size, epochs=self.epochs, minibatches=self.minibatches)
@@ -183,7 +185,7 @@ class Arena:
     recipes: tuple[str, ...] = ()
     """names of rlnotes.objectives.RECIPES; the others are compared with the first; all of them, with grpo, if none"""
     tasks: tuple[str, ...] = ()
-    """names of rlnotes.lm.arena.ARENA_TASKS; all of them if none"""
+    """names of rlnotes.studies.arena.ARENA_TASKS; all of them if none"""
     rates: tuple[float, ...] = (5e-5, 1.5e-4, 5e-4)
     """learning rates"""
     seeds: int = 10
@@ -197,8 +199,8 @@ class Arena:
 
     def __call__(self) -> int:
         """Make the missing runs, draw, and print the ranking and what may be concluded."""
-        from rlnotes.lm.arena import ARENA_TASKS, EVERY, arena, try_out
-        from rlnotes.notebook.arena import hold, report
+        from rlnotes.notebook.arena import report
+        from rlnotes.studies.arena import ARENA_TASKS, EVERY, arena, hold, try_out
 
         if self.seeds < 2:
             raise ValueError(f"seeds is {self.seeds}; an interval needs at least 2 runs")
@@ -241,11 +243,11 @@ class Doctor:
         return doctor()
 
 
-Making = Callable[["Comparison", Path, int, int], None]  # of a study, its table, seeds, workers: the missing runs
+Making = Callable[["Study", Path, int, int], None]  # of a study, its table, seeds, workers: the missing runs
 
 
 def make_and_tell(
-    make: Making, study: "Comparison", out: Path, seeds: int, workers: int, report: Callable[[Path], Iterable[str]]
+    make: Making, study: "Study", out: Path, seeds: int, workers: int, report: Callable[[Path], Iterable[str]]
 ) -> int:
     """:func:`make_table` in the folder ``out``; then draw and print what ``report`` says of it."""
     if status := make_table(make, study, out / "table.csv", seeds, workers):
@@ -255,10 +257,10 @@ def make_and_tell(
     return 0
 
 
-def make_table(make: Making, comparison: "Comparison", table: Path, seeds: int, workers: int) -> int:
+def make_table(make: Making, study: "Study", table: Path, seeds: int, workers: int) -> int:
     """Make the missing runs with a progress bar; say what there is, also after an interrupt."""
     try:
-        make(comparison, table, seeds, workers)
+        make(study, table, seeds, workers)
     except KeyboardInterrupt:
         print(f"stopped; the runs that had ended are in {table}: the same command goes on", file=sys.stderr)
         return 130
@@ -278,15 +280,15 @@ def follow(trainer: "Trainer", out: Path, checkpoint_every: int) -> int:
     try:
         with interrupts:  # the progress bar, too, must not be cut in two
             for _ in progress(recorded(trainer, out, checkpoint_every), trainer.config.steps):
-                if trainer.share.any(interrupts.pending):
+                if trainer.shard.any(interrupts.pending):
                     interrupts.pending = True  # somebody's
                     break
         interrupts.deliver()
     except KeyboardInterrupt:
-        if trainer.share.rank == 0:
+        if trainer.shard.rank == 0:
             print(f"stopped after step {trainer.step}; go on with: rlnotes resume --out {out}", file=sys.stderr)
         return 130
-    if trainer.share.rank == 0:
+    if trainer.shard.rank == 0:
         print(f"step {trainer.step}: held-out accuracy {trainer.evaluate():.3f}; run kept in {out}")
     return 0
 

@@ -20,12 +20,18 @@ import pytest
 
 from rlnotes import cli
 from rlnotes.bounds import audit
-from rlnotes.lm.comparisons import COMPARISONS
 from rlnotes.objectives import RECIPES
+from rlnotes.studies.comparisons import COMPARISONS
 
 ROOT = Path(__file__).parents[1]
 RECIPE_MODULES = tuple(f"rlnotes.objectives.recipes{part}" for part in ("", "_trust_region"))
-PARTS = ("rlnotes.estimators", "rlnotes.objectives", "rlnotes.bounds")  # what must have examples where it is shown
+DIVERGENCES = ("rlnotes.exact.divergences", "rlnotes.exact.token_divergences")
+PARTS = (
+    "rlnotes.estimators",
+    "rlnotes.objectives",
+    "rlnotes.bounds",
+    *DIVERGENCES,
+)  # what must have examples where it is shown
 COMMAND = re.compile(r"^\s*\$ (rlnotes .*)$", re.MULTILINE)
 
 

@@ -80,6 +80,61 @@ def test_readme_lists_all_nineteen_chapters():
     assert chapters == [f"{number:02d}" for number in range(19)]
 
 
+def test_the_readme_says_which_edition_a_chapter_is_of():
+    """A chapter of the second edition has a deeper page."""
+    rows = re.findall(r"^\| \[\d\d [^]]*\]\(course/(\w+)\.ipynb\) \|.*\| ([^|]*) \|$", README, re.MULTILINE)
+    assert len(rows) == 19
+    for chapter, status in rows:
+        assert status in ("first edition", "second edition"), chapter
+        if status == "second edition":
+            assert (ROOT / "course" / "deeper" / f"{chapter}.ipynb").exists(), chapter
+
+
+CITATION = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+HOSTS = r"(?:github|gitlab|bitbucket|codeberg)\.(?:com|io|org)/[\w.-]*/?rlnotes|mybinder\.org|zenodo\.org|doi\.org"
+ADDRESS = re.compile(
+    rf"https?://(?:[\w-]+\.)*(?:{HOSTS})[\w./-]*|img\.shields\.io|mailto:[\w.@-]+|doi: ?10\.[\w./-]+", re.I
+)
+
+
+def not_set(text: str, citation: str) -> list[str]:
+    """Addresses of the project in ``text`` that do not stand in the citation file."""
+    known = re.findall(r"^(?:repository-code|doi): *[\"']?([^\s\"']+)|^ +-? *email: *(\S+)", citation, re.MULTILINE)
+    shown = [value for pair in known for value in pair if value]
+    return [found for found in ADDRESS.findall(text) if not any(value in found for value in shown)]
+
+
+SET = (
+    "repository-code: https://github.com/someone/rlnotes\ndoi: 10.5281/zenodo.1\ncontact:\n  - email: ask@example.org\n"
+)
+ALL = "https://github.com/someone/rlnotes mailto:ask@example.org https://doi.org/10.5281/zenodo.1"
+
+
+@pytest.mark.parametrize(("citation", "wrong"), [("", ALL.split()), (SET, [])], ids=["empty", "set"])
+def test_an_address_counts_as_promised_unless_it_is_set(citation: str, wrong: list[str]):
+    assert not_set(ALL, citation) == wrong
+    assert not_set("https://github.com/other/rlnotes", citation) == ["https://github.com/other/rlnotes"]
+    assert not_set("[sources](https://arxiv.org/abs/2602.04879), https://github.com/huggingface/trl", citation) == []
+
+
+def test_no_page_or_badge_shows_an_address_that_is_not_set():
+    """The project's address, contact and DOI stand in CITATION.cff or nowhere: none has been checked."""
+    patterns = ("*.md", "*.toml", "CITATION.cff", "binder/*", ".github/**/*.yml", "benchmarks/*.md")
+    patterns += (
+        "course/*.ipynb",
+        "course/book/*.md",
+        "course/book/*.py",
+        "course/book/*.ipynb",
+        "course/book/api/*",
+        "course/deeper/*",
+        "rlnotes/**/*.py",
+    )
+    files = [path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()]
+    assert len(files) > 100
+    wrong = {path.name: found for path in files if (found := not_set(path.read_text(encoding="utf-8"), CITATION))}
+    assert wrong == {}
+
+
 def test_links_lead_somewhere():
     for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md"):
         path = ROOT / name
@@ -137,7 +192,9 @@ def test_nothing_is_pickled_and_no_seed_is_global():
         assert not re.search(forbidden, path.read_text(encoding="utf-8")), path
 
 
-def test_files_stay_short():
-    for pattern in ("rlnotes/**/*.py", "benchmarks/*.py"):
-        for path in ROOT.glob(pattern):
-            assert len(path.read_text(encoding="utf-8").splitlines()) <= 330, path
+def test_make_quick_looks_into_every_room():
+    files = (ROOT / "Makefile").read_text(encoding="utf-8").split("ROOMS     := $(addprefix tests/,")[1].split(")\n")[0]
+    named = files.replace("\\", "").split()
+    assert all((ROOT / "tests" / name).is_file() for name in named)
+    rooms = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert {name.split("/")[0] for name in named if "/" in name} == rooms - {"book", "browser"}  # which need extras

@@ -5,14 +5,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
-REPOSITORY = "https://github.com/rlnotes/rlnotes"
+from addresses import addresses
+
 FETCHED = "../../.book/static"  # MathJax, put there by make; without it pages show their formulas as source
 
 project = "rlnotes"
 author = "The rlnotes authors"
 copyright = "The rlnotes authors, CC BY 4.0"
+repository, contact, doi = addresses(Path(__file__).parents[2] / "CITATION.cff")
 
 extensions = [
+    "addresses",
     "api_pages",
     "myst_nb",
     "plain_markdown",
@@ -72,16 +75,7 @@ html_use_index = False
 html_show_search_summary = False  # it fetches pages, which browsers forbid for files
 html_context = {"default_mode": "auto"}
 html_theme_options = {
-    "repository_url": REPOSITORY,
-    "repository_branch": "main",
-    "path_to_docs": "course",
-    "use_repository_button": True,
     "use_download_button": True,
-    # plain links: nothing is loaded from there until a reader follows one
-    "launch_buttons": {
-        "binderhub_url": "https://mybinder.org",
-        "notebook_interface": "jupyterlab",
-    },
     "footer_content_items": ["copyright"],
     "show_navbar_depth": 1,
 }

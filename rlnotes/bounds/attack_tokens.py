@@ -15,7 +15,7 @@ from rlnotes.bounds import tokens_as_printed as printed
 from rlnotes.bounds.attack import Arrays, Claim, Point
 from rlnotes.bounds.attack_mdps import DERIVED
 from rlnotes.bounds.result import Bound, Inequality
-from rlnotes.estimators import token_divergences as divergences
+from rlnotes.exact import token_divergences as divergences
 from rlnotes.exact import token_gradients
 from rlnotes.exact.random_tokens import REGIMES, TokenCase, random_case
 from rlnotes.exact.token_families import (

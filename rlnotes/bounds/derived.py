@@ -30,8 +30,8 @@ from rlnotes.bounds.tokens import (
     tv_max,
     tv_sum,
 )
-from rlnotes.estimators import token_divergences as divergences
 from rlnotes.estimators.divergences import kl_estimate
+from rlnotes.exact import token_divergences as divergences
 from rlnotes.exact.token_gradients import flat, reward_gradient, surrogate_gradient
 from rlnotes.exact.token_surrogates import excess, gains, surrogate
 from rlnotes.exact.tokens import (
@@ -50,7 +50,7 @@ from rlnotes.exact.tokens import (
 Slack = Literal["kl", "tv", "both"]
 
 
-class Interval(NamedTuple):
+class Range(NamedTuple):
     """Where a number must lie."""
 
     low: float
@@ -78,15 +78,15 @@ def _mean(probs: np.ndarray, weights: np.ndarray, numbers: np.ndarray) -> float:
     return float((counted[counted > 0] * numbers[counted > 0]).sum())
 
 
-def error_interval(model: TokenModel, target: Policy, behavior: Policy, kind: Slack) -> Interval:
+def error_interval(model: TokenModel, target: Policy, behavior: Policy, kind: Slack) -> Range:
     """-E[(R - min R) S] and E[(max R - R) S], between which Error lies. Raises ``SupportError``."""
     require_support(model, target, behavior)
     low, high = reward_span(model)
     probs, missed = sequence_probs(model, behavior), slack(model, target, behavior, kind)
-    return Interval(-_mean(probs, model.reward - low, missed), _mean(probs, high - model.reward, missed))
+    return Range(-_mean(probs, model.reward - low, missed), _mean(probs, high - model.reward, missed))
 
 
-def log_ratio_interval(model: TokenModel, target: Policy, behavior: Policy) -> Interval:
+def log_ratio_interval(model: TokenModel, target: Policy, behavior: Policy) -> Range:
     """E[(R - min R) log w] and E[(R - max R) log w]: J' - J and L both lie between them.
 
     They are apart by D_seq times the range of R. Raises ``SupportError``; of the two, the lower holds without common
@@ -95,7 +95,7 @@ def log_ratio_interval(model: TokenModel, target: Policy, behavior: Policy) -> I
     require_support(model, target, behavior)
     low, high = reward_span(model)
     probs, minus_log_w = sequence_probs(model, behavior), -log_token_ratios(model, target, behavior).sum(-1)
-    return Interval(-_mean(probs, model.reward - low, minus_log_w), _mean(probs, high - model.reward, minus_log_w))
+    return Range(-_mean(probs, model.reward - low, minus_log_w), _mean(probs, high - model.reward, minus_log_w))
 
 
 def certificate(model: TokenModel, target: Policy, behavior: Policy, kind: Slack = "kl") -> Bound:

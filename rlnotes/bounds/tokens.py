@@ -11,7 +11,7 @@ import numpy as np
 
 from rlnotes.bounds import token_closed_forms as forms
 from rlnotes.bounds.result import Bound, Inequality
-from rlnotes.estimators import token_divergences as divergences
+from rlnotes.exact import token_divergences as divergences
 from rlnotes.exact.token_surrogates import delta, surrogate, surrogate_by_position
 from rlnotes.exact.tokens import (
     Policy,

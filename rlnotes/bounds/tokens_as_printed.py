@@ -9,8 +9,8 @@ import numpy as np
 from rlnotes.bounds import token_closed_forms as forms
 from rlnotes.bounds.result import Bound
 from rlnotes.bounds.tokens import improvement_bound, kl_max, of_ratios, reward_max, scaled, tv_max
-from rlnotes.estimators import token_divergences as divergences
 from rlnotes.estimators.divergences import kl_estimate
+from rlnotes.exact import token_divergences as divergences
 from rlnotes.exact.token_surrogates import excess, printed_surrogate, sampled_surrogate
 from rlnotes.exact.tokens import (
     Policy,

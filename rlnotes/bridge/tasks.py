@@ -62,7 +62,7 @@ def prompt_dataset(task: Task, n: int, generator: torch.Generator, split: Split 
 
 
 def task_reward(task: Task, tokenizer: PreTrainedTokenizerBase) -> Reward:
-    """A reward function for TRL: what ``task.score`` gives to each completion.
+    """A reward function for TRL: what ``task.reward`` gives to each completion.
 
     Completions that are too long for the task, or hold a character that it does not know, get 0. They end where the
     model wrote the EOS token of ``tokenizer``. Raises ``ValueError`` for prompts that are conversations.
@@ -80,7 +80,7 @@ def task_reward(task: Task, tokenizer: PreTrainedTokenizerBase) -> Reward:
         if possible:
             asked = torch.tensor([task.vocabulary.encode(prompts[i]) for i in possible])
             answered = torch.stack([row for row in rows if row is not None])
-            rewards[possible] = task.score(Rollout.of_responses(asked, answered, task.vocabulary.eos))
+            rewards[possible] = task.reward(Rollout.of_responses(asked, answered, task.vocabulary.eos))
         return rewards.tolist()
 
     reward.__name__ = type(task).__name__.lower()

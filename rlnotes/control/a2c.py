@@ -8,9 +8,9 @@ from torch import Tensor
 
 from rlnotes.control.collector import Collector, Steps, make_envs, make_network
 from rlnotes.control.networks import ActorCritic
-from rlnotes.estimators.divergences import entropy
+from rlnotes.estimators.divergences import entropy, kl
 from rlnotes.estimators.returns import gae, td_target
-from rlnotes.estimators.score import normalize_advantages, score_function
+from rlnotes.estimators.score_function import normalize_advantages, score_function
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ def a2c(config: A2CConfig, network: ActorCritic | None = None) -> Iterator[dict[
     """Advantage actor-critic, 002 eqs. (43) to (47). Yields metrics per update.
 
     ``network`` is trained in place; without it a fresh one is made from ``config.seed``.
-    Metrics: ``update``, ``env_steps``, ``return_mean`` over the last 100 episodes, and those of :func:`a2c_loss`.
+    Metrics: ``update``, ``env_steps``, ``return_mean`` over the last 100 episodes, ``kl``, the mean of KL(old || new)
+    over the update's own samples, and those of :func:`a2c_loss`.
     """
     envs = make_envs(config.env, config.envs, config.seed)
     generator = torch.Generator().manual_seed(config.seed)
@@ -56,7 +57,11 @@ def a2c(config: A2CConfig, network: ActorCritic | None = None) -> Iterator[dict[
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), config.gradient_clip)
-        optimizer.step()
+        with torch.no_grad():
+            obs = steps.obs[steps.valid]
+            old = network.log_probs(obs)
+            optimizer.step()
+            seen["kl"] = kl(old, network.log_probs(obs)).mean().item()
         yield dict(update=update, env_steps=collector.env_steps, return_mean=collector.return_mean, **seen)
 
 

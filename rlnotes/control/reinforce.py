@@ -11,7 +11,7 @@ from rlnotes.control.collector import Collector, Steps, make_envs, make_network
 from rlnotes.control.networks import ActorCritic
 from rlnotes.estimators.divergences import entropy
 from rlnotes.estimators.returns import gae, reward_to_go
-from rlnotes.estimators.score import normalize_advantages, score_function
+from rlnotes.estimators.score_function import normalize_advantages, score_function
 
 Baseline = Literal["none", "mean", "value"]
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from rlnotes.control.collector import Steps
 from rlnotes.control.networks import ActorCritic
 from rlnotes.estimators.returns import gae
-from rlnotes.estimators.score import normalize_advantages
+from rlnotes.estimators.score_function import normalize_advantages
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from rlnotes.control.collector import Collector, make_envs, make_network
-from rlnotes.control.fisher import natural_step
 from rlnotes.control.networks import ActorCritic
 from rlnotes.control.samples import Samples, make_samples
 from rlnotes.estimators.divergences import entropy, kl
+from rlnotes.objectives.natural_gradient import natural_step
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,9 @@ def trpo(config: TRPOConfig, network: ActorCritic | None = None) -> Iterator[dic
 
     ``network`` is trained in place; without it a fresh one is made from ``config.seed``.
     Metrics: ``update``, ``env_steps``, ``return_mean`` over the last 100 episodes, ``entropy`` of the old policy in
-    nats, ``value_loss`` before the critic's update, and of :class:`rlnotes.control.fisher.StepReport` ``accepted`` (0
-    or 1), ``kl``, ``gained``, ``predicted``, ``fraction``.
+    nats, ``value_loss`` before the critic's update, and of
+    :class:`rlnotes.objectives.natural_gradient.StepReport` ``accepted`` (0 or 1), ``kl``, ``gained``, ``predicted``,
+    ``fraction``.
     """
     envs = make_envs(config.env, config.envs, config.seed)
     generator = torch.Generator().manual_seed(config.seed)

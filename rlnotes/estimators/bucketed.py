@@ -92,11 +92,17 @@ def _rest(logp: Array, kept: Array) -> Array:
     return xp.sum(xp.where(kept, xp.zeros_like(probs), probs), axis=-1)
 
 
+def with_other(logp_kept: Array, other: Array) -> Array:
+    """Log-probabilities (..., n + 1) over 004's A'': those of the kept tokens (..., n), and last that of "other", whose
+    probability is ``other`` (...,). TV and KL of two such rows are 004 eqs. (15), summed over A'', and (16).
+    """
+    return array_namespace(logp_kept, other).concat([logp_kept, _log(other)[..., None]], axis=-1)
+
+
 def _reduced(logp: Array, kept: Array) -> Array:
-    """Log-probabilities (..., V + 1) over 004's A'': the kept tokens, "other" last; -inf on tokens not kept."""
-    xp = array_namespace(logp)
-    own = xp.where(kept, logp, xp.full_like(logp, -math.inf))
-    return xp.concat([own, _log(_rest(logp, kept))[..., None]], axis=-1)
+    """The same from full rows (..., V), with -inf on tokens not kept."""
+    own = array_namespace(logp).where(kept, logp, array_namespace(logp).full_like(logp, -math.inf))
+    return with_other(own, _rest(logp, kept))
 
 
 def topk_tv(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:

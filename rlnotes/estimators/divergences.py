@@ -1,4 +1,4 @@
-"""Divergences: exact ones from rows of log-probabilities, what they bound, and single-sample estimators.
+"""Divergences: the exact ones of rows, what they bound, and single-sample estimators.
 
 Directions are in the order of the arguments: ``kl(p, q)`` is KL(p || q), so ``kl(behavior, target)`` is KL(mu || pi).
 """
@@ -9,82 +9,15 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from rlnotes.estimators.importance import require_support
+from rlnotes.exact.divergences import chi2 as chi2
+from rlnotes.exact.divergences import entropy as entropy
+from rlnotes.exact.divergences import kl as kl
+from rlnotes.exact.divergences import log_probs as log_probs
+from rlnotes.exact.divergences import tv as tv
+from rlnotes.exact.divergences import where_possible
 
 Array = Any  # a NumPy array or a torch tensor
 KLEstimator = Literal["k1", "k2", "k3"]
-
-# --- Exact, from rows
-
-
-def log_probs(probs: np.ndarray) -> np.ndarray:
-    """The logarithms of NumPy probabilities, -inf for 0 without a warning: what the functions below take.
-
-    >>> print(log_probs(np.array([1.0, 0.0])))
-    [  0. -inf]
-    """
-    with np.errstate(divide="ignore"):
-        return np.log(probs)
-
-
-def _where_possible(probs: Array, values: Array) -> Array:
-    """``values``, with 0 where the probability is 0, so that 0 * inf never arises, in value or in gradient."""
-    xp = array_namespace(probs)
-    return xp.where(probs > 0, values, xp.zeros_like(values))
-
-
-def _probs(logp: Array, logq: Array) -> tuple[Any, Array, Array]:
-    """Array library and probabilities of both. Raises ``ValueError`` unless the rows have equal length."""
-    if logp.shape[-1:] != logq.shape[-1:]:
-        raise ValueError(f"rows of shapes {tuple(logp.shape)} and {tuple(logq.shape)}; pass rows of equal length")
-    xp = array_namespace(logp, logq)
-    return xp, xp.exp(logp), xp.exp(logq)
-
-
-def entropy(logp: Array) -> Array:
-    """Entropy in nats (...,) of rows of log-probabilities (..., V). An outcome of probability 0 may be -inf.
-
-    >>> print(entropy(log_probs(np.array([0.5, 0.5]))).round(3))  # log 2
-    0.693
-    """
-    xp = array_namespace(logp)
-    probs = xp.exp(logp)
-    return -xp.sum(probs * _where_possible(probs, logp), axis=-1)
-
-
-def kl(logp: Array, logq: Array) -> Array:
-    """KL(p || q) in nats (...,) of rows of log-probabilities (..., V). Infinite where q lacks mass that p has.
-
-    >>> p, q = log_probs(np.array([1.0, 0.0])), log_probs(np.array([0.5, 0.5]))
-    >>> print(kl(p, q).round(3), kl(q, p))  # log 2, and infinite the other way
-    0.693 inf
-    """
-    xp, probs, _ = _probs(logp, logq)
-    return xp.sum(probs * (_where_possible(probs, logp) - _where_possible(probs, logq)), axis=-1)
-
-
-def tv(logp: Array, logq: Array) -> Array:
-    """Total variation (...,) of rows of log-probabilities (..., V): half the L1 distance, in [0, 1]; symmetric.
-
-    >>> print(tv(np.log([0.5, 0.5]), np.log([0.75, 0.25])))
-    0.25
-    """
-    xp, p, q = _probs(logp, logq)
-    return xp.sum(xp.abs(p - q), axis=-1) / 2
-
-
-def chi2(logp: Array, logq: Array) -> Array:
-    """chi2(p || q) = E_q[(p / q)^2] - 1 (...,) of rows of log-probabilities (..., V): 003 section 4.2.
-
-    ``chi2(target, behavior)`` is the variance of the importance weight. Infinite where q lacks mass that p has.
-
-    >>> print(chi2(log_probs(np.array([1.0, 0.0])), np.log([0.5, 0.5])))  # ratios 2 and 0
-    1.0
-    """
-    xp, p, q = _probs(logp, logq)
-    possible = q > 0
-    terms = (p - q) ** 2 / xp.where(possible, q, xp.ones_like(q))
-    missing = xp.where(p > 0, xp.full_like(p, xp.inf), xp.zeros_like(p))
-    return xp.sum(xp.where(possible, terms, missing), axis=-1)
 
 
 def tv_from_ratios(logp_behavior: Array, logp: Array, logq: Array) -> Array:
@@ -101,7 +34,7 @@ def tv_from_ratios(logp_behavior: Array, logp: Array, logq: Array) -> Array:
     require_support(logp_behavior, logp)
     require_support(logp_behavior, logq)
     behavior = xp.exp(logp_behavior)
-    base = _where_possible(behavior, logp_behavior)
+    base = where_possible(behavior, logp_behavior)
     return xp.sum(behavior * tv_estimate(logp - base, logq - base), axis=-1)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rlnotes.lm.config import ModelConfig
 from rlnotes.lm.experts import Routes
-from rlnotes.lm.memory import KVCache, Memory
+from rlnotes.lm.kv_cache import KeysValues, KVCache
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler
@@ -105,15 +105,15 @@ class UpToDate(Transformer):
         tokens: Tensor,
         position: Tensor,
         key_mask: Tensor | None = None,
-        memory: Memory | None = None,
+        kv_cache: KeysValues | None = None,
         routes: Routes | None = None,
     ) -> Tensor:
         """As :meth:`Transformer.hidden`, with the newest weights. A pass that is not over a cache begins a response."""
         self.version = self._weights.read(self, self.version)
-        if not isinstance(memory, KVCache):
+        if not isinstance(kv_cache, KVCache):
             self._used = []
         self._used.append(self.version)
-        return super().hidden(tokens, position, key_mask, memory, routes)
+        return super().hidden(tokens, position, key_mask, kv_cache, routes)
 
     def dated(self, rollout: Rollout) -> Rollout:
         """``rollout``, the last one sampled, with the version that computed each token's distribution."""

@@ -6,6 +6,8 @@ time that one is learned from, the weights have moved on.
 
 import time
 from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -17,8 +19,11 @@ from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import Metrics, TrainConfig
 from rlnotes.lm.distributed import launched
 from rlnotes.lm.interrupts import HeldInterrupts
+from rlnotes.lm.learner import Learner
 from rlnotes.lm.lora import merged
+from rlnotes.lm.parts import Parts
 from rlnotes.lm.queue import RolloutQueue
+from rlnotes.lm.report import Watch
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.tasks import Task
 from rlnotes.lm.trainer import Trainer
@@ -26,6 +31,113 @@ from rlnotes.objectives import Choices
 from rlnotes.processes import ending
 
 RESTARTS = 3  # actors that may die in a row, without one rollout between
+
+
+class AsyncParts(Parts):
+    """The parts of a step whose rollouts come from an actor, which the learner asks for them."""
+
+    def __init__(self, learner: Learner, watches: Sequence[Watch], settings: ActorSettings, window: int, queue: int):
+        super().__init__(learner, watches)
+        self.queue = queue
+        self.waiting = RolloutQueue(window)
+        self.lags: list[Tensor] = []  # of this step's tokens
+        self.restarts, self.waited = 0, 0.0
+        self._settings = settings
+        self._orders: deque[Order] = deque()  # not answered yet
+        self._actor: Actor | None = None
+        self._deaths = 0  # in a row
+
+    def prompts(self) -> Tensor:
+        """Those of the last order. The actor gets the newest weights, and work to be ``queue`` rollouts ahead."""
+        started = time.perf_counter()
+        with self._all_or_new():
+            self._running_actor().publish(merged(self.learner.model), self.learner.updates)
+            self._fill()
+        self.waited += time.perf_counter() - started
+        return torch.from_numpy(self._orders[-1].prompts)
+
+    def rollout(self, prompts: Tensor) -> Rollout:
+        """The oldest rollout that is not too old. Its prompts are those of an earlier order."""
+        started, wasted = time.perf_counter(), self.waiting.wasted_tokens
+        with self._all_or_new():
+            self.waiting.put(self._receive())
+            while (rollout := self.waiting.get(self.learner.updates)) is None:
+                self._fill()
+                self.waiting.put(self._receive())
+        self.waited += time.perf_counter() - started
+        self.learner.tokens += self.waiting.wasted_tokens - wasted
+        self.lags.append((self.learner.updates - rollout.version)[rollout.mask])
+        return rollout
+
+    def metrics(self) -> Metrics:
+        """What the step reports, and what the actor did for it."""
+        lag = torch.cat(self.lags).double().mean().item()
+        of_actor = dict(lag=lag, wasted=self.waiting.wasted, restarts=self.restarts, waited=self.waited)
+        return super().metrics() | of_actor
+
+    def forget(self) -> None:
+        """Count anew, for a step."""
+        self.lags, self.waited = [], 0.0
+
+    @contextmanager
+    def _all_or_new(self) -> Iterator[None]:
+        """After an error what was sent and what was answered may not agree any more: begin anew next time."""
+        try:
+            yield
+        except BaseException:
+            self.end_actor()
+            raise
+
+    def _fill(self) -> None:
+        while len(self._orders) <= self.queue:
+            self._order()
+
+    def _order(self) -> None:
+        """Ask for one more rollout, from fresh prompts."""
+        prompts = self.learner.task.sample(self.learner.config.prompts, self.learner.data_generator).prompts.numpy()
+        seed = torch.randint(2**63 - 1, (), generator=self.learner.generator, device=self.learner.device)
+        order = Order(prompts, int(seed))
+        self._running_actor().send(order)
+        self._orders.append(order)
+
+    def _receive(self) -> Rollout:
+        """The next rollout to come from the actor; if it has died, from another one.
+
+        Raises ``RuntimeError`` if it says that it failed, or if several died in a row.
+        """
+        while True:
+            actor = self._running_actor()
+            answer = actor.answer()
+            if isinstance(answer, Rollout):
+                self._orders.popleft()
+                self._deaths = 0
+                return answer
+            if answer is not None:
+                raise RuntimeError(
+                    f"the actor failed; the learner is as after its last step. The actor said:\n{answer}"
+                )
+            exitcode = actor.exitcode()
+            self.end_actor()
+            self._deaths += 1
+            if self._deaths > RESTARTS or (exitcode > 0 and not actor.answered):
+                times = f", the {self._deaths}th in a row," if self._deaths > 1 else ""
+                self._deaths = 0
+                raise RuntimeError(f"the actor{times} {ending(exitcode)}")
+            self.restarts += 1
+
+    def _running_actor(self) -> Actor:
+        """The actor. If there is none, a new one gets the newest weights and all orders that wait for an answer."""
+        if self._actor is None:
+            self._actor = Actor(self._settings, merged(self.learner.model), self.learner.updates)
+            for order in self._orders:
+                self._actor.send(order)
+        return self._actor
+
+    def end_actor(self) -> None:
+        """End the process, if there is one."""
+        if self._actor is not None:
+            self._actor.close()
+            self._actor = None
 
 
 class AsyncTrainer(Trainer):
@@ -63,6 +175,8 @@ class AsyncTrainer(Trainer):
     for bit only with ``queue=0``. ``AsyncTrainer.load`` needs ``window``, ``queue`` and ``partial`` again.
     """
 
+    parts: AsyncParts
+
     def __init__(
         self,
         config: TrainConfig,
@@ -81,24 +195,23 @@ class AsyncTrainer(Trainer):
                 f"lags is {config.lags}, old weights on purpose; an actor has real ones, so leave lags out"
             )
         updates_a_step = config.epochs * config.minibatches
-        self._waiting = RolloutQueue(queue * updates_a_step if window is None else window)
+        self._window, self._queue, self._partial = queue * updates_a_step if window is None else window, queue, partial
+        RolloutQueue(self._window)  # a window that cannot be says so before anything is made
         super().__init__(config, task, choices)
         if partial and self.sampler.behavior != Behavior():
             raise ValueError(
                 f"partial takes the newest weights as they are, and the behaviour is {self.sampler.behavior}; "
                 "set partial=False, or leave the mismatch out"
             )
-        self.queue = queue
-        self._settings = ActorSettings(
-            self.model.config, self.sampler, config.group_size, self.device, config.threads, partial
-        )
-        self._orders: deque[Order] = deque()  # not answered yet
-        self._actor: Actor | None = None
         self._entered = False
-        self._restarts = 0
-        self._deaths = 0  # in a row
-        self._lags: list[Tensor] = []  # of this step's tokens
-        self._waited = 0.0
+
+    def make_parts(self) -> AsyncParts:
+        """With an actor."""
+        config = self.config
+        settings = ActorSettings(
+            self.model.config, self.sampler, config.group_size, self.device, config.threads, self._partial
+        )
+        return AsyncParts(self, self.watches(), settings, self._window, self._queue)
 
     def __enter__(self) -> Self:
         self._entered = True
@@ -108,79 +221,12 @@ class AsyncTrainer(Trainer):
         held = HeldInterrupts()
         with held:
             self._entered = False
-            self._end_actor()
+            self.parts.end_actor()
         held.deliver()
 
     def rl_step(self) -> Metrics:
         """:meth:`Trainer.rl_step` on rollouts of the actor. Raises ``RuntimeError`` outside the ``with`` block."""
         if not self._entered:
             raise RuntimeError("the actor lives in a with block; write: with AsyncTrainer(config) as trainer: ...")
-        self._lags, self._waited = [], 0.0
-        metrics = super().rl_step()
-        lag = torch.cat(self._lags).double().mean().item()
-        return metrics | dict(lag=lag, wasted=self._waiting.wasted, restarts=self._restarts, waited=self._waited)
-
-    def _draw(self) -> Rollout:
-        """The oldest rollout that is not too old. Meanwhile the actor is kept at work on ``queue`` more."""
-        started, wasted = time.perf_counter(), self._waiting.wasted_tokens
-        try:
-            self._running_actor().publish(merged(self.model), self.updates)
-            rollout = None
-            while rollout is None:
-                while len(self._orders) <= self.queue:
-                    self._order()
-                self._waiting.put(self._receive())
-                rollout = self._waiting.get(self.updates)
-        except BaseException:  # what was sent and what was answered may not agree any more: begin anew next time
-            self._end_actor()
-            raise
-        self._waited += time.perf_counter() - started
-        self.tokens += self._waiting.wasted_tokens - wasted
-        self._lags.append((self.updates - rollout.version)[rollout.mask])
-        return rollout
-
-    def _order(self) -> None:
-        """Ask for one more rollout, from fresh prompts."""
-        prompts = self.task.sample(self.config.prompts, self.data_generator).prompts.numpy()
-        seed = torch.randint(2**63 - 1, (), generator=self.generator, device=self.device)
-        order = Order(prompts, int(seed))
-        self._running_actor().send(order)
-        self._orders.append(order)
-
-    def _receive(self) -> Rollout:
-        """The next rollout to come from the actor; if it has died, from another one.
-
-        Raises ``RuntimeError`` if it says that it failed, or if several died in a row.
-        """
-        while True:
-            actor = self._running_actor()
-            answer = actor.answer()
-            if isinstance(answer, Rollout):
-                self._orders.popleft()
-                self._deaths = 0
-                return answer
-            if answer is not None:
-                raise RuntimeError(
-                    f"the actor failed; the learner is as after its last step. The actor said:\n{answer}"
-                )
-            exitcode = actor.exitcode()
-            self._end_actor()
-            self._deaths += 1
-            if self._deaths > RESTARTS or (exitcode > 0 and not actor.answered):
-                times = f", the {self._deaths}th in a row," if self._deaths > 1 else ""
-                self._deaths = 0
-                raise RuntimeError(f"the actor{times} {ending(exitcode)}")
-            self._restarts += 1
-
-    def _running_actor(self) -> Actor:
-        """The actor. If there is none, a new one gets the newest weights and all orders that wait for an answer."""
-        if self._actor is None:
-            self._actor = Actor(self._settings, merged(self.model), self.updates)
-            for order in self._orders:
-                self._actor.send(order)
-        return self._actor
-
-    def _end_actor(self) -> None:
-        if self._actor is not None:
-            self._actor.close()
-            self._actor = None
+        self.parts.forget()
+        return super().rl_step()

@@ -12,7 +12,7 @@ from torch import Tensor
 from rlnotes.bounds import token_closed_forms as forms
 from rlnotes.estimators.divergences import kl, kl_estimate, tv, tv_estimate
 from rlnotes.estimators.importance import monte_carlo
-from rlnotes.lm.off_policy import TAIL
+from rlnotes.lm.report import TAIL
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import taken
 from rlnotes.objectives import Batch
@@ -39,6 +39,9 @@ class Certificate:
     | ``kept`` | the share of the responses that a mask keeps |
     | ``masked_promise`` | the mean of R log w where it keeps, w the product of rho, and of -R where it does not: \
 elementary, derived for this course |
+    | ``plain``, ``plain_error`` | the mean of R (w - 1): J(pi) - J(mu) without bias if mu covers pi; and its standard \
+error, each prompt counted once. Where w has a heavy tail, both err |
+    | ``mean_weight`` | the mean of w, which is 1 in the mean: how much of that tail the batch has seen |
     """
 
     responses: int
@@ -54,6 +57,9 @@ elementary, derived for this course |
     tv_sum: float
     kept: float
     masked_promise: float
+    plain: float
+    plain_error: float
+    mean_weight: float
 
     @property
     def least_by_kl(self) -> float:
@@ -66,10 +72,12 @@ elementary, derived for this course |
         return self.surrogate - self.tv_sum
 
     def __str__(self) -> str:
-        """Six lines for people."""
+        """Seven lines for people."""
         some = min(OUTLIERS, self.responses)
         return (
             f"L {self.surrogate:+.4f} (standard error {self.standard_error:.4f}), J(mu) {self.expected_reward:.2f}\n"
+            f"E[R (w - 1)] {self.plain:+.4f} (standard error {self.plain_error:.4f}), "
+            f"mean of w {self.mean_weight:.2f}\n"
             f"D_seq by rows {self.sequence_kl:.4f}, by k3 {self.sequence_kl_k3:.4f}\n"
             f"of it {self.outlier_share:.0%} from {some} of {self.responses} responses\n"
             f"D_max seen {self.largest_kl:.3f}, max |log rho| {self.largest_log_ratio:.2f}, "
@@ -100,6 +108,10 @@ def certificate(mu_rows: Tensor, pi_rows: Tensor, rollout: Rollout, rewards: Ten
     batch = Batch(log_ratio, own, centred, torch.zeros_like(log_ratio))
     kept = _whole(per_token(mask(batch), batch), own)
     largest, sequence_kl = token_kl.max().item(), response_kl.mean().item()
+    weight = log_ratio.sum(1).exp()
+    plain = rewards * (weight - 1)
+    by_prompt = plain.reshape(len(rollout.prompts), -1).mean(1)  # responses to one prompt are not independent draws
+    error = monte_carlo(by_prompt if len(by_prompt) > 1 else plain).standard_error
     return Certificate(
         responses=len(own),
         expected_reward=rewards.mean().item(),
@@ -114,6 +126,9 @@ def certificate(mu_rows: Tensor, pi_rows: Tensor, rollout: Rollout, rewards: Ten
         tv_sum=token_tv.sum(1).mean().item(),
         kept=kept.double().mean().item(),
         masked_promise=torch.where(kept, rewards * log_ratio.sum(1), -rewards).mean().item(),
+        plain=plain.mean().item(),
+        plain_error=error.item(),
+        mean_weight=weight.mean().item(),
     )
 
 

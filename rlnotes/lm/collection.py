@@ -21,7 +21,11 @@ class Sampled:
 
     rollout: Rollout
     rewards: Tensor
-    rounds: int
+    rounds: int = 1
+
+    def joined(self, rollout: Rollout, rewards: Tensor) -> "Sampled":
+        """With one more round."""
+        return Sampled(Rollout.joined([self.rollout, rollout]), torch.cat([self.rewards, rewards]), self.rounds + 1)
 
     def metrics(self, eos: int) -> Metrics:
         """What is reported of it, groups that are not trained on included."""
@@ -76,21 +80,6 @@ def reported(rounds: int, means: Metrics) -> Metrics:
     of_all: Metrics = {name: value for name, value in means.items() if name != "length_wrong"}
     wrong = means["length_wrong"]
     return of_all | dict(rounds=rounds) | ({} if math.isnan(wrong) else dict(length_wrong=wrong))
-
-
-def sample_rounds(draw: Callable[[], Rollout], reward: Scorer, choices: Choices, most_rounds: int) -> Sampled:
-    """One rollout of B prompts from ``draw``. With dynamic sampling more of them, up to ``most_rounds``, until B groups
-    hold rewards that differ: 002 section 5.4.2.
-    """
-    rollout = draw()
-    sampled = Sampled(rollout, reward(rollout), rounds=1)
-    prompts = len(rollout.prompts)
-    while choices.dynamic_sampling and sampled.rounds < most_rounds and int(sampled.informative.sum()) < prompts:
-        more = draw()
-        sampled = Sampled(
-            Rollout.joined([sampled.rollout, more]), torch.cat([sampled.rewards, reward(more)]), sampled.rounds + 1
-        )
-    return sampled
 
 
 def kept_groups(sampled: Sampled, prompts: int) -> Tensor:

@@ -7,7 +7,7 @@ from rlnotes.estimators.checks import same_shape
 from rlnotes.estimators.returns import gae
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, response_mask
-from rlnotes.lm.sampler import response_logits, score
+from rlnotes.lm.sampler import response_logits, token_logp
 from rlnotes.lm.tasks import ExactMatchTask
 
 
@@ -67,7 +67,7 @@ def exact_values(model: Transformer, task: ExactMatchTask, rollout: Rollout) -> 
         transform=rollout.transform,
         prompt_mask=rollout.prompt_mask,
     )
-    logp = torch.where(mask, score(model, written), 0.0)
+    logp = torch.where(mask, token_logp(model, written), 0.0)
     rest = logp.flip(-1).cumsum(-1).flip(-1).exp()[rollout.group]
     wrong = (rollout.tokens != answers[rollout.group]).long()
     still_right = wrong.cumsum(-1) - wrong == 0

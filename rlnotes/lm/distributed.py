@@ -1,25 +1,20 @@
 """Data-parallel training: ``torchrun --nproc-per-node 4 -m rlnotes train --out runs/four --device cuda``.
 
-Every process holds the whole model and does its share of each step: it samples some of the groups, scores them, and
+Every process holds the whole model and does its shard of each step: it samples some of the groups, scores them, and
 adds the gradient of some of them to the others'. What was sampled is exchanged whole, so that everything which looks at
 the batch (baselines, dynamic sampling, metrics) sees all of it, in every process.
 """
 
 import atexit
 import os
-from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 from torch import distributed as dist
 
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.lora import merged
-from rlnotes.lm.model import Transformer
-from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.share import ProcessShare, Share
+from rlnotes.lm.shard import ProcessShard
 from rlnotes.lm.tasks import Task
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import RECIPES, Choices
@@ -33,7 +28,7 @@ class ParallelTrainer(Trainer):
     Metrics are those of the whole batch, in every process. :meth:`rl_step`, :meth:`warm_step` and :meth:`run` are for
     all processes together; :meth:`save` writes in rank 0 only, a checkpoint that any number of processes can go on
     from; looking at the model is for whoever wants. ``rlnotes train`` ends all processes after the same step when it is
-    interrupted; a script of your own must agree on it, as :func:`rlnotes.cli.follow` does by ``share.any``.
+    interrupted; a script of your own must agree on it, as :func:`rlnotes.cli.follow` does by ``shard.any``.
 
     On a CPU processes talk by gloo; with device ``cuda`` by nccl, and each has the GPU of its LOCAL_RANK.
     Raises ``ValueError``, before anything starts, for settings that cannot be shared out: see :func:`check`.
@@ -46,31 +41,14 @@ class ParallelTrainer(Trainer):
         check(config, choices or RECIPES.get(config.recipe), size)
         device = own_device(config.device)
         join(device)
-        self.share = ProcessShare(dist.get_rank(), size, device=device)
+        self.shard = ProcessShard(dist.get_rank(), size, device=device)
         super().__init__(replace(config, device=str(device)), task, choices)
         self.config = replace(self.config, device=config.device)  # as all know it, and as it is saved
         dist.barrier()  # nobody begins before all have passed their checks
 
     def save(self, folder: Path) -> Path:
         """:meth:`Trainer.save` in rank 0; in the others nothing, and the folder."""
-        return super().save(folder) if self.share.rank == 0 else folder
-
-    def _draw(self) -> Rollout:
-        """Fresh prompts for all, and everybody's responses."""
-        prompts = self.task.sample(self.config.prompts, self.data_generator).prompts.to(self.device)
-        own = self.sampler.sample(
-            *(merged(self.model), self.share.of(prompts), self.config.group_size, self.generator, self.updates),
-            past=self.past,
-            share=self.share,
-        )
-        return joined(own, self.share)
-
-    def _scorer(self, model: Transformer, replay: bool = False) -> Callable[[Rollout], Tensor]:
-        return self.share.by_groups(super()._scorer(model, replay))
-
-    def _update(self, learning_rate: float, updates_before: int) -> float:
-        self.share.add_up(self.model.parameters())
-        return super()._update(learning_rate, updates_before)
+        return super().save(folder) if self.shard.rank == 0 else folder
 
 
 def launched() -> bool:
@@ -127,10 +105,3 @@ def leave() -> None:
     """Say good-bye to the other processes."""
     if dist.is_initialized():
         dist.destroy_process_group()
-
-
-def joined(own: Rollout, share: Share) -> Rollout:
-    """The rollouts of all processes, one below the other."""
-    parts = {one.name: share.parts(value) for one in fields(own) if isinstance(value := getattr(own, one.name), Tensor)}
-    ranks = range(share.size)
-    return Rollout.joined([replace(own, **{name: values[rank] for name, values in parts.items()}) for rank in ranks])

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, response_mask
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.tasks import Split, Task
 
 MOST_RESPONSES = 1_000_000  # about 200 MB for a tiny model, gradients included
@@ -40,12 +40,12 @@ def every_response(task: Task, prompts: Tensor) -> Rollout:
 
 def response_logp(model: Transformer, rollout: Rollout) -> Tensor:
     """log pi(y | x) (B, G) of whole responses, with gradients."""
-    return (score(model, rollout) * rollout.mask).sum(-1).view(-1, rollout.group_size)
+    return (token_logp(model, rollout) * rollout.mask).sum(-1).view(-1, rollout.group_size)
 
 
 def expected_reward(model: Transformer, task: Task, responses: Rollout) -> Tensor:
     """J, mean over prompts, with its gradient. ``responses`` come from :func:`every_response`."""
-    rewards = task.score(responses).view(-1, responses.group_size)
+    rewards = task.reward(responses).view(-1, responses.group_size)
     return (response_logp(model, responses).exp() * rewards).sum(-1).mean()
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from rlnotes.bounds.gradient_ascent import Moments
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import PG_IS, Batch, Choices, policy_loss
 
@@ -23,8 +23,8 @@ def gradient(trainer: Trainer, choices: Choices, rollout: Rollout) -> Tensor:
 
     ``trainer``'s task scores ``rollout``, whoever sampled it.
     """
-    advantages = choices.advantage(trainer.task.score(rollout), rollout.group_size)
-    batch = Batch(score(trainer.model, rollout), rollout.mask, advantages, rollout.logp_behavior)
+    advantages = choices.advantage(trainer.task.reward(rollout), rollout.group_size)
+    batch = Batch(token_logp(trainer.model, rollout), rollout.mask, advantages, rollout.logp_behavior)
     slopes = torch.autograd.grad(-policy_loss(choices, batch), list(trainer.model.parameters()))
     return torch.cat([slope.flatten() for slope in slopes])
 

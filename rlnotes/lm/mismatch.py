@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import RolloutKVCache
 from rlnotes.lm.experts import Routes
-from rlnotes.lm.memory import KVCache
+from rlnotes.lm.kv_cache import KVCache
 from rlnotes.lm.model import Transformer, positions
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import prefill, taken

@@ -1,7 +1,7 @@
 """A decoder-only transformer: learned positions, layer norm, ReLU, no biases; dense, or with a mixture of experts.
 
-One ``forward`` serves three uses, told apart by the ``memory`` it is given: a plain pass (none), cached
-decoding (``KVCache``, on a GPU ``GroupCache``), and scoring many responses behind one shared prompt (``Prefix``).
+One ``forward`` serves three uses, told apart by the ``kv_cache`` it is given: a plain pass (none), cached decoding
+(``KVCache``), and scoring many responses behind one shared prompt (``SharedPrefix``).
 """
 
 import torch
@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from rlnotes.lm.config import ModelConfig
 from rlnotes.lm.experts import Experts, Routes
-from rlnotes.lm.kernels import dtype_behind, usable
-from rlnotes.lm.memory import GroupCache, GroupPrefix, KVCache, Memory, SharedPrefix, apart, attention_mask
+from rlnotes.lm.kv_cache import KeysValues
+from rlnotes.lm.operations import operations
 
 
 def positions(mask: Tensor) -> Tensor:
@@ -31,20 +31,11 @@ class Norm(nn.LayerNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         """``input`` (..., d), normed."""
-        if not usable(input.device):
-            return super().forward(input)
-        from rlnotes.lm.norm_kernel import norm  # only here: it needs Triton
-
-        return norm(input, self.weight, self.eps, dtype_behind(input))
+        return operations().norm(input, self.weight, self.eps)
 
     def after(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """``x`` + ``y`` (..., d), and that normed."""
-        if not usable(x.device):
-            total = x + y
-            return total, self(total)
-        from rlnotes.lm.norm_kernel import add_norm
-
-        return add_norm(x, y, self.weight, self.eps, dtype_behind(x))
+        return operations().add_norm(x, y, self.weight, self.eps)
 
 
 class Block(nn.Module):
@@ -65,17 +56,11 @@ class Block(nn.Module):
             self.down = nn.Linear(4 * d, d, bias=False)
 
     def forward(
-        self, x: Tensor, layer: int, mask: Tensor | None, memory: Memory | None, routes: Routes | None = None
+        self, x: Tensor, layer: int, mask: Tensor | None, kv_cache: KeysValues, routes: Routes | None = None
     ) -> Tensor:
         """``x`` (N, n, d) to (N, n, d). ``routes`` takes down which experts were used."""
         qkv = self.side_by_side(x).view(*x.shape[:2], 3, self.n_heads, x.shape[2] // self.n_heads)
-        if isinstance(memory, GroupCache | GroupPrefix):
-            return self.finish(x, memory.attend(layer, qkv), routes)
-        q, k, v = apart(qkv)
-        if memory is not None:
-            k, v = memory.extend(layer, k, v)
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.finish(x, attended.transpose(1, 2).reshape(x.shape), routes)
+        return self.finish(x, kv_cache.attend(layer, qkv, mask), routes)
 
     def side_by_side(self, x: Tensor) -> Tensor:
         """Queries, keys and values of ``x`` (N, n, d) in one tensor (N, n, 3 * d)."""
@@ -124,24 +109,19 @@ class Transformer(nn.Module):
         tokens: Tensor,
         position: Tensor,
         key_mask: Tensor | None = None,
-        memory: Memory | None = None,
+        kv_cache: KeysValues | None = None,
         routes: Routes | None = None,
     ) -> Tensor:
         """The last layer's states (N, n, d) of ``tokens`` (N, n) at ``position`` (n,) or (N, n).
 
-        ``key_mask`` (N, keys) bool hides padded keys, those in ``memory`` first. Positions at or past the
+        ``key_mask`` (N, keys) bool hides padded keys, those in ``kv_cache`` first. Positions at or past the
         context raise ``ValueError``: they never wrap. ``routes`` takes down the experts of a mixture model.
         """
+        kv_cache = KeysValues() if kv_cache is None else kv_cache
         x = self.token_embedding(tokens) + self.position_embedding(position)
-        n_keys = tokens.shape[1]
-        if isinstance(memory, KVCache):
-            n_keys += memory.length
-        elif isinstance(memory, SharedPrefix):
-            n_keys += memory.prefix.length
-        knows = isinstance(memory, GroupPrefix)  # who may see whom
-        mask = None if knows else attention_mask(tokens.shape[1], n_keys, key_mask, tokens.device)
+        mask = kv_cache.mask(tokens.shape[1], key_mask, tokens.device)
         for layer, block in enumerate(self.blocks):
-            x = block(x, layer, mask, memory, routes)
+            x = block(x, layer, mask, kv_cache, routes)
         return self.norm(x)
 
     def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:

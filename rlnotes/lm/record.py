@@ -22,7 +22,7 @@ def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Iterato
     """
     if checkpoint_every < 1:
         raise ValueError(f"checkpoint_every is {checkpoint_every}; it must be at least 1")
-    if trainer.share.rank > 0:
+    if trainer.shard.rank > 0:
         yield from trainer.run()
         return
     checkpoints, log = out / "checkpoints", out / "metrics.jsonl"

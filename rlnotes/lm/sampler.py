@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 
 import torch
@@ -12,11 +13,12 @@ from rlnotes.estimators.checks import readable
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import RolloutKVCache
 from rlnotes.lm.experts import Routes
+from rlnotes.lm.kv_cache import KVCache, Prefix, SharedPrefix
 from rlnotes.lm.likeliest import likeliest
-from rlnotes.lm.memory import GroupCache, GroupPrefix, KVCache, Prefix, SharedPrefix
 from rlnotes.lm.model import Transformer, positions
+from rlnotes.lm.operations import operations
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
-from rlnotes.lm.share import ALONE, Share
+from rlnotes.lm.shard import ALONE, Shard
 from rlnotes.lm.versions import Snapshots, writing
 
 
@@ -62,8 +64,8 @@ class Writer:
         (b, p), self.model, self._routes = prompts.shape, model, Routes()
         prefix, state = prefill(model, prompts, prompt_mask, self._routes)
         n, device, dtype = b * repeat, prompts.device, prefix.layers[0][0].dtype
-        if prompt_mask is None and kv_cache == "float32" and GroupCache.serves(model.config, device):
-            self.cache = GroupCache(model.config, n, length, device, dtype)
+        if prompt_mask is None and kv_cache == "float32":
+            self.cache = operations().kv_cache(model.config, n, p, length, device, dtype)
         else:
             self.cache = KVCache(model.config, n, p + length, device, dtype, kv_cache)
         self.cache.start(prefix, repeat)
@@ -118,23 +120,23 @@ class Sampler:
         version: int = 0,
         prompt_mask: Tensor | None = None,
         past: Snapshots | None = None,
-        share: Share = ALONE,
+        shard: Shard = ALONE,
     ) -> Rollout:
         """Sample ``group_size`` responses to each of ``prompts`` (B, P).
 
         ``generator`` lives on the model's device. ``version`` is the model's, and written into the rollout; a
         behaviour with lags takes older ones from ``past``, runs each that is in use over all responses, and writes
         into the rollout which of them sampled each token. ``prompt_mask`` (B, P) is False on left pads. ``prompts`` are
-        ``share`` of those that are sampled for: the tokens are those that one process would give them.
+        ``shard`` of those that are sampled for: the tokens are those that one process would give them.
         Raises ``ValueError`` if prompt and response do not fit the context, if there is a lag and no past, or if
         the model gives no usable distribution (NaN, or every logit -inf).
         """
         b, p = prompts.shape
         model.check_length(p + self.max_length)
         n, device = b * group_size, prompts.device
-        everyones = (n * share.size, self.max_length)
+        everyones = (n * shard.size, self.max_length)
         versions, models = writing(self.behavior.mixture, model, version, past, everyones, generator)
-        versions = share.of(versions)
+        versions = shard.of(versions)
         with autocast(device, self.dtype):
             writers = {
                 used: Writer(
@@ -150,10 +152,13 @@ class Sampler:
             drawn, logps, top, experts = [], [], [], []
             done = torch.zeros(n, dtype=torch.bool, device=device)
             for t in range(self.max_length):
-                logits = self.behavior.logits(_of_writers(writers, versions[:, t], Writer.logits), generator, share)
+                logits = _of_writers(writers, versions[:, t], Writer.logits)
+                if self.behavior.logit_noise:
+                    normal = partial(Tensor.normal_, std=self.behavior.logit_noise)
+                    logits = logits + shard.noise(logits, normal, generator)
                 log_probs = self.transform.log_probs(logits)
                 # Gumbel-max: argmax of log p + Gumbel noise is a draw from p, and needs no synchronisation
-                noise = share.noise(log_probs, Tensor.exponential_, generator)
+                noise = shard.noise(log_probs, Tensor.exponential_, generator)
                 token = (log_probs - noise.log_()).argmax(-1, keepdim=True)
                 drawn.append(token)
                 logps.append(log_probs.gather(-1, token))
@@ -165,7 +170,7 @@ class Sampler:
                     break
                 if device.type == "cpu":  # asking whether all are done would make a GPU wait at every token
                     done |= token[:, 0] == self.eos
-                    if not share.any(not done.all()):
+                    if not shard.any(not done.all()):
                         break
                 for writer in writers.values():
                     writer.read(token)
@@ -234,9 +239,10 @@ def response_logits(
                 prompt_mask = rollout.prompt_mask.repeat_interleave(g, 0)
                 key_mask = torch.cat([prompt_mask, prompt_mask.new_ones(n, t - 1)], -1)
                 position = positions(key_mask)[:, p:]
-            kernel = key_mask is None and GroupPrefix.serves(model.config, last.device, max(p, t - 1))
-            memory = (GroupPrefix if kernel else SharedPrefix)(prefix, g)
-            rest = model.hidden(rollout.tokens[:, :-1], position, key_mask, memory, routes)
+            kv_cache = SharedPrefix(prefix, g)
+            if key_mask is None:
+                kv_cache = operations().shared_prefix(model.config, prefix, g, max(p, t - 1))
+            rest = model.hidden(rollout.tokens[:, :-1], position, key_mask, kv_cache, routes)
             states = torch.cat([states, rest], 1)
         return model.head(states).float()
 
@@ -256,7 +262,7 @@ def taken(log_probs: Tensor, tokens: Tensor) -> Tensor:
     return log_probs.gather(-1, tokens[..., None])[..., 0]
 
 
-def score(
+def token_logp(
     model: Transformer,
     rollout: Rollout,
     dtype: torch.dtype = torch.float32,

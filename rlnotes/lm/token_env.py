@@ -15,8 +15,7 @@ import numpy as np
 import torch
 
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.task_registry import make_task
-from rlnotes.lm.tasks import Split, Task
+from rlnotes.lm.tasks import Split, Task, make_task
 
 
 class TokenEnv(gymnasium.Env[np.ndarray, SupportsInt]):
@@ -84,7 +83,7 @@ class TokenEnv(gymnasium.Env[np.ndarray, SupportsInt]):
         """The task's reward of the response that stands there."""
         p, eos = self.task.prompt_length, self.task.vocabulary.eos
         tokens = torch.from_numpy(np.where(self._state == self.pad, eos, self._state))[None]
-        return self.task.score(Rollout.of_responses(tokens[:, :p], tokens[:, p:], eos)).item()
+        return self.task.reward(Rollout.of_responses(tokens[:, :p], tokens[:, p:], eos)).item()
 
     def _info(self) -> dict[str, Any]:
         assert self._length is not None

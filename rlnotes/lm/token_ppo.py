@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 
 from rlnotes.estimators.divergences import kl_estimate
-from rlnotes.estimators.score import normalize_advantages
+from rlnotes.estimators.score_function import normalize_advantages
 from rlnotes.lm.config import Metrics
 from rlnotes.lm.critic import Critic, token_advantages
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.sampler import Sampler, score
+from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Task
 from rlnotes.objectives import PPO_CLIP, Batch, policy_loss
 from rlnotes.objectives.values import clipped_value_loss
@@ -60,7 +60,7 @@ def token_ppo(config: TokenPPOConfig, task: Task, policy: Transformer, critic: C
     for step in range(1, config.steps + 1):
         prompts = task.sample(config.prompts, data).prompts.to(policy.device)
         rollout = sampler.sample(policy, prompts, 1, generator)
-        rewards, mask = task.score(rollout), rollout.mask
+        rewards, mask = task.reward(rollout), rollout.mask
         with torch.no_grad():
             old_values = critic.values(rollout)
         advantages = token_advantages(rewards, old_values, mask, config.lam)
@@ -69,7 +69,7 @@ def token_ppo(config: TokenPPOConfig, task: Task, policy: Transformer, critic: C
         for _ in range(config.epochs):
             for rows in torch.randperm(config.prompts, generator=data).chunk(config.minibatches):
                 part = rollout.groups(rows)
-                batch = Batch(score(policy, part), part.mask, advantages[rows], part.logp_behavior)
+                batch = Batch(token_logp(policy, part), part.mask, advantages[rows], part.logp_behavior)
                 values = (critic.values(part), targets[rows], old_values[rows])
                 value_loss = clipped_value_loss(*(v[part.mask] for v in values), limit=None)
                 loss = policy_loss(PPO_CLIP, batch) + config.value_coefficient * value_loss
@@ -86,7 +86,7 @@ def token_ppo(config: TokenPPOConfig, task: Task, policy: Transformer, critic: C
 @torch.no_grad()
 def look(policy: Transformer, rollout: Rollout) -> Metrics:
     """How far the updates have moved the policy, on the rollout that they were made from."""
-    log_ratio = (score(policy, rollout) - rollout.logp_behavior)[rollout.mask]
+    log_ratio = (token_logp(policy, rollout) - rollout.logp_behavior)[rollout.mask]
     ratio = log_ratio.exp()
     outside = ((ratio - 1).abs() > EPSILON).float().mean().item()
     kl = kl_estimate(-log_ratio, "k3").mean().item()

@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from rlnotes.control.fisher import StepReport, natural_step
 from rlnotes.estimators.divergences import kl
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import response_logits, taken
+from rlnotes.objectives.natural_gradient import StepReport, natural_step
 
 
 def next_token_log_probs(model: Transformer, rollout: Rollout) -> Tensor:
@@ -37,8 +37,8 @@ def trpo_step(
     """One step of ``model``, in place: raise the surrogate, keep the mean KL(old, new) of a token at most ``delta``.
 
     The mean is over the contexts of the rollout and exact in the next token, 002 eq. (70). See
-    :func:`rlnotes.control.fisher.natural_step` for the report and what raises. ``rollout`` must come from the model
-    as it stands; raises ``ValueError`` if ``advantages`` is not one number per response.
+    :func:`rlnotes.objectives.natural_gradient.natural_step` for the report and what raises. ``rollout`` must come from
+    the model as it stands; raises ``ValueError`` if ``advantages`` is not one number per response.
     """
     if advantages.shape != rollout.mask.shape[:1]:
         raise ValueError(

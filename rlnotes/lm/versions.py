@@ -1,97 +1,16 @@
-"""Old weights that still write: which version of the policy samples each token, and where the versions are kept.
+"""Old weights that still write: where versions of the policy are kept, and who writes each token.
 
-A version is the number of optimiser updates behind some weights. A behaviour made of several of them is the mixture of
-000 sections 4 and 5: the index of the version at work is drawn at the start of a response and moves by a kernel.
+A version is the number of optimiser updates behind some weights.
 """
 
-from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from numbers import Integral
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from rlnotes.exact.checks import distribution
-from rlnotes.exact.mixtures import step_kernel
+from rlnotes.lm.behavior import VersionMixture
 from rlnotes.lm.checkpoint import part
-from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.model import Transformer
-
-
-@dataclass(frozen=True)
-class VersionMixture:
-    """Which of M versions writes. The twin of :class:`rlnotes.exact.mixtures.Mixture`.
-
-    | field | meaning |
-    |---|---|
-    | ``lags`` (M,) | how many updates each version is behind the newest |
-    | ``alpha`` (M,) | chances of the version that begins a response |
-    | ``kernel`` (M, M) | row i: chances of the version of the next token after version i; None: it never changes |
-
-    Without a kernel every response has one version, the trajectory level of 000 section 4.2. With one the version may
-    change before each token after the first, the step level of 000 section 5.1, whatever the tokens are.
-    Raises ``ValueError`` for a lag that is no whole number of updates and for rows that are no distributions.
-    """
-
-    lags: Sequence[int]
-    alpha: Sequence[float]
-    kernel: Sequence[Sequence[float]] | np.ndarray | None = None
-
-    def __post_init__(self):
-        if not self.lags:
-            raise ValueError("lags is empty; name at least one version, (0,) is the newest")
-        for i, lag in enumerate(self.lags):
-            if not isinstance(lag, Integral) or lag < 0:
-                raise ValueError(f"lags[{i}] is {lag}; a lag is a whole number of updates, 0 or more")
-        m = len(self.lags)
-        # plain numbers: a behaviour must compare and hash by its values
-        object.__setattr__(self, "lags", tuple(int(lag) for lag in self.lags))
-        object.__setattr__(self, "alpha", tuple(distribution("alpha", self.alpha, (m,)).tolist()))
-        if self.kernel is not None:
-            rows = distribution("kernel", self.kernel, (m, m)).tolist()
-            object.__setattr__(self, "kernel", tuple(tuple(row) for row in rows))
-
-    @property
-    def size(self) -> int:
-        """M."""
-        return len(self.lags)
-
-    def indices(self, n: int, length: int, generator: torch.Generator) -> Tensor:
-        """Index (n, length) of the version that writes each token of ``n`` responses, on the generator's device.
-
-        One uniform number a token is drawn, with a kernel or without; none if there is one version only.
-        """
-        device = generator.device
-        if self.size == 1:
-            return torch.zeros(n, length, dtype=torch.long, device=device)
-        uniform = torch.rand(n, length, 1, generator=generator, device=device, dtype=torch.float64)
-        current = _inverse(self.alpha, device).expand(n, -1).le(uniform[:, 0]).sum(-1)
-        if self.kernel is None:
-            return current[:, None].expand(n, length).contiguous()
-        moves, drawn = _inverse(self.kernel, device), [current]
-        for t in range(1, length):
-            drawn.append(moves[drawn[-1]].le(uniform[:, t]).sum(-1))
-        return torch.stack(drawn, 1)
-
-
-def _inverse(rows: object, device: torch.device) -> Tensor:
-    """Cumulated chances that end in exactly 1: a uniform number in [0, 1) then picks no index of chance 0."""
-    sums = torch.tensor(rows, dtype=torch.float64, device=device).cumsum(-1)
-    return sums / sums[..., -1:]
-
-
-def mixture_of(config: TrainConfig) -> VersionMixture | None:
-    """The mixture that a run is told to sample from: ``lags``, ``lag_weights``, ``switch``. None without lags."""
-    if not config.lags:
-        return None
-    weights = config.lag_weights or (1.0,) * len(config.lags)
-    alpha = [weight / sum(weights) for weight in weights]
-    kernel = None
-    if config.switch > 0:
-        kernel = step_kernel(np.full(len(alpha), config.switch), np.tile(alpha, (len(alpha), 1)))
-    return VersionMixture(config.lags, alpha, kernel)
 
 
 class Snapshots:

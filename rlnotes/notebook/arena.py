@@ -8,23 +8,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rlnotes.lm.compare import Comparison, follow
-from rlnotes.notebook.evidence import Evidence, read_evidence
 from rlnotes.notebook.figures import STYLES, new_figure
 from rlnotes.notebook.laboratory import check_told_apart, draw_band
-from rlnotes.notebook.rankings import AGGREGATES, place_table
-from rlnotes.notebook.scores import (
-    Estimate,
+from rlnotes.studies import Interval, Table, read_table
+from rlnotes.studies.rankings import AGGREGATES, place_table
+from rlnotes.studies.scores import (
     Scores,
     Standing,
     performance_profile,
     probability_of_improvement,
     scores,
     standings,
-    tuned_methods,
 )
 
-MARKERS = {"better": "^", "worse": "v", "not told apart": "o", "the reference": "D"}
+MARKERS = {"better": "^", "worse": "v", "not told": "o", "the reference": "D"}
 THRESHOLDS = np.linspace(-1, 1, 201)
 
 
@@ -50,7 +47,7 @@ def draw_ranking(places: Sequence[Standing]) -> tuple[Figure, str]:
     return figure, f"Interquartile means, and what can be said of each recipe beside {reference}: {told}"
 
 
-def _draw_rows(axis: Axes, estimates: Sequence[Estimate], markers: Sequence[str]) -> None:
+def _draw_rows(axis: Axes, estimates: Sequence[Interval], markers: Sequence[str]) -> None:
     for row, (estimate, marker) in enumerate(zip(estimates, markers, strict=True)):
         axis.plot([estimate.low, estimate.high], [row, row], color=STYLES[0]["color"], linewidth=1.6)
         axis.plot(estimate.value, row, marker=marker, color="0.2", markersize=4)
@@ -100,7 +97,7 @@ def draw_profiles(found: Scores, recipes: Sequence[str]) -> tuple[Figure, str]:
     return figure, f"Performance profiles. Share of runs with a score above 0, and above 0.5: {'; '.join(told)}"
 
 
-def draw_curves(evidence: Evidence, found: Scores, recipes: Sequence[str]) -> tuple[Figure, str]:
+def draw_curves(evidence: Table, found: Scores, recipes: Sequence[str]) -> tuple[Figure, str]:
     """Held-out accuracy over tokens sampled, a panel for each task, of at most seven ``recipes`` at their own rates:
     medians of the reported seeds, and bands from the lowest to the highest.
     """
@@ -129,13 +126,13 @@ def ranking_lines(places: Sequence[Standing]) -> Iterator[str]:
         yield f"{place.recipe:{width}s}  {place.mean}  {place.improvement}  {place.verdict}"
 
 
-def conclusions(evidence: Evidence, found: Scores, places: Sequence[Standing]) -> Iterator[str]:
+def conclusions(evidence: Table, found: Scores, places: Sequence[Standing]) -> Iterator[str]:
     """What can be concluded from the ranking ``places``, and what cannot: sentences with this table's numbers."""
     reference, others = places[0].reference, len(places) - 1
     counts = Counter(place.verdict for place in places)
     yield (
         f"Of {others} recipes {counts['better']} are better than {reference} on these {len(found.tasks)} tasks, "
-        f"{counts['worse']} are worse, and {counts['not told apart']} are not told apart from it by "
+        f"{counts['worse']} are worse, and {counts['not told']} are not told apart from it by "
         f"{found.values[reference].shape[1]} runs of each task."
     )
     yield (
@@ -159,7 +156,7 @@ def _first_told(found: Scores, ranking: Sequence[str]) -> str:
     )
 
 
-def _tuning_told(evidence: Evidence, found: Scores) -> str:
+def _tuning_told(evidence: Table, found: Scores) -> str:
     """How often the best learning rate lies at an end of the grid, where a wider one could find a better."""
     seeds = {seed for runs in evidence.tuning.values() for seed in runs}
     rates = sorted({own["rate"] for own in evidence.labels.values()}, key=float)
@@ -171,19 +168,9 @@ def _tuning_told(evidence: Evidence, found: Scores) -> str:
     )
 
 
-def hold(study: Comparison, table: Path, seeds: int, workers: int) -> None:
-    """Make the missing runs of an arena: those for tuning, then ``seeds`` of each recipe on each task at its own rate.
-
-    Shows a progress bar for each of the two. Runs that ``table`` holds are not made again.
-    """
-    follow(study, table, seeds, workers, reported=())
-    chosen = tuned_methods(read_evidence(table.stem, table, table.with_suffix(".json")))
-    follow(study, table, seeds, workers, reported=chosen)
-
-
 def report(folder: Path) -> Iterator[str]:
     """Draw ``folder/table.csv`` into ``folder``, and say what it says, line by line, beside its first recipe."""
-    evidence = read_evidence(folder.name, folder / "table.csv", folder / "table.json")
+    evidence = read_table(folder.name, folder / "table.csv", folder / "table.json")
     found = scores(evidence)
     places = standings(found, reference=next(iter(found.values)))
     best = list(dict.fromkeys([places[0].reference, *(place.recipe for place in places)]))[: len(STYLES)]

@@ -26,6 +26,7 @@ class Exercise:
     | ``oracle`` | the right answer to each, found another way than the solution finds it |
     | ``misconceptions`` | what a known mistake computes, by the sentence that explains it |
     | ``hints`` | shown one after another, one more with each try that goes wrong in no known way |
+    | ``also`` | a second right answer, where the question leaves room for two |
     """
 
     cases: tuple[tuple[Any, ...], ...]
@@ -33,10 +34,11 @@ class Exercise:
     misconceptions: dict[str, Callable[..., Any]]
     hints: tuple[str, ...]
     tolerance: float = 1e-6
+    also: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Grade:
     """What a check found."""
 
     status: Literal["not yet", "wrong", "right"]
@@ -72,45 +74,47 @@ def _is_stub(function: Callable[..., Any]) -> bool:
 def _nothing() -> None: ...
 
 
-def grade(exercise: Exercise, answer: Any) -> Verdict:
+def grade(exercise: Exercise, answer: Any) -> Grade:
     """Judge ``answer``, a function or a value."""
     if _unanswered(answer):
-        return Verdict("not yet")
+        return Grade("not yet")
     function = answer if callable(answer) else lambda: answer
     found = []
     for case in exercise.cases:
         try:
             result = function(*deepcopy(case))  # an answer may write into its arguments
         except NotImplementedError:
-            return Verdict("not yet")
+            return Grade("not yet")
         except Exception as error:  # whatever a learner's code raises is news for the learner
-            return Verdict("wrong", f"for {_shown(case)} it raises {type(error).__name__}: {error}")
+            return Grade("wrong", f"for {_shown(case)} it raises {type(error).__name__}: {error}")
         if result is None and callable(answer) and not _is_stub(answer):
-            return Verdict("wrong", "the function gives back None: it must end with a return")
+            return Grade("wrong", "the function gives back None: it must end with a return")
         if _unanswered(result):
-            return Verdict("not yet")
+            return Grade("not yet")
         found.append(result)
     try:
         right = [_agree(a, exercise.oracle(*case), exercise.tolerance) for a, case in zip(found, exercise.cases)]  # noqa: B905
+        if also := exercise.also:
+            right = [r or _agree(a, also(*c), exercise.tolerance) for r, a, c in zip(right, found, exercise.cases)]  # noqa: B905
         if all(right):
             wanted = exercise.oracle(*exercise.cases[0])
             if np.asarray(wanted).dtype == bool and np.asarray(found[0]).dtype != bool:
-                return Verdict("wrong", NOT_A_MASK, known=True)
-            return Verdict("right")
+                return Grade("wrong", NOT_A_MASK, known=True)
+            return Grade("right")
         for reason, mistake in exercise.misconceptions.items():
             if all(_agree(a, mistake(*c), exercise.tolerance) for a, c in zip(found, exercise.cases, strict=True)):
-                return Verdict("wrong", reason, known=True)
+                return Grade("wrong", reason, known=True)
     except (TypeError, ValueError):  # not numbers at all
-        return Verdict("wrong", f"the answer {found[0]!r} is not of the kind that is asked for")
+        return Grade("wrong", f"the answer {found[0]!r} is not of the kind that is asked for")
     i = right.index(False)
     wanted = exercise.oracle(*exercise.cases[i])
     if isinstance(wanted, str):
-        return Verdict("wrong", f"{found[i]!r} is not the answer")
+        return Grade("wrong", f"{found[i]!r} is not the answer")
     if not exercise.cases[i]:
         quoted = isinstance(found[i], str)
-        return Verdict("wrong", "write the number without quotes" if quoted else f"{_text(found[i])} is not the answer")
+        return Grade("wrong", "write the number without quotes" if quoted else f"{_text(found[i])} is not the answer")
     where = f"for {_shown(exercise.cases[i])} it gives"
-    return Verdict("wrong", f"{where} {_text(found[i])}, and should give {_text(wanted)}")
+    return Grade("wrong", f"{where} {_text(found[i])}, and should give {_text(wanted)}")
 
 
 def _shown(case: tuple[Any, ...]) -> str:

@@ -1,7 +1,6 @@
-"""What the tables of the stability laboratory say: curves, verdicts with paired intervals, and the tokens clipped."""
+"""What the tables of the stability laboratory show: curves, the findings on claims, and a report in words."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,8 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rlnotes.notebook.evidence import Band, Evidence, Interval, median_interval, paired_interval, read_evidence
 from rlnotes.notebook.figures import STYLES, new_figure
+from rlnotes.studies import Interval, Table, read_table
+from rlnotes.studies.readings import HEADER, clipped_tokens, outcomes
+from rlnotes.studies.tables import Band
 
 PANELS = {
     "accuracy": "accuracy, new prompts",
@@ -24,7 +25,7 @@ PANELS = {
 """what 004 draws in its figures 3 to 5 and 11 to 16, and how much is clipped, by the metric's name"""
 
 
-def panels(evidence: Evidence, methods: Mapping[str, str], metrics: Iterable[str] = PANELS, columns: int = 3) -> Figure:
+def panels(evidence: Table, methods: Mapping[str, str], metrics: Iterable[str] = PANELS, columns: int = 3) -> Figure:
     """A panel for each metric. ``methods`` maps what the legend says to a method: the median of the reported seeds,
     and a band from the lowest to the highest. Raises ``ValueError`` for more methods than can be told apart.
     """
@@ -49,52 +50,6 @@ def draw_band(axis: Axes, band: Band, label: str, style: Mapping[str, Any]) -> N
     """A median over thousands of tokens, and a shade from the lowest to the highest."""
     axis.plot(band.tokens / 1000, band.median, label=label, markersize=3, linewidth=1.2, **style)
     axis.fill_between(band.tokens / 1000, band.low, band.high, color=style["color"], alpha=0.12, linewidth=0)
-
-
-def runs(
-    table: Evidence, objective: str, rollout: str, rate: str = "", what: str = "mean", metric: str = "accuracy"
-) -> np.ndarray:
-    """One number for each reported seed, (seeds,), at the learning rate ``rate``, or at the one that was tuned: of the
-    measurements after the start the "mean", the mean of the "last" three, or that of the "early" third.
-    """
-    method = f"{objective}, {rollout} {rate}" if rate else table.best(table.where(objective=objective, rollout=rollout))
-    return early(table, method, metric) if what == "early" else getattr(table, what)(method, metric)
-
-
-def lead(table: Evidence, rollout: str, ours: str, theirs: str, **how: str) -> Interval:
-    """Of one objective over another, seed by seed; ``how`` as in :func:`runs`."""
-    return paired_interval(*(runs(table, one, rollout, **how) for one in (ours, theirs)))
-
-
-def early(table: Evidence, method: str, metric: str) -> np.ndarray:
-    """Mean of the first third of the measurements after the start, at least of one, (seeds,)."""
-    later = (values[tokens > 0] for tokens, values in table.curves(method, metric))
-    return np.array([values[: max(1, len(values) // 3)].mean() for values in later])
-
-
-def rise(table: Evidence, objective: str, rollout: str, rate: str, metric: str = "accuracy") -> np.ndarray:
-    """The last three measurements in the mean, less the first that there is, (seeds,)."""
-    method = f"{objective}, {rollout} {rate}"
-    return table.last(method, metric) - np.array([values[0] for _, values in table.curves(method, metric)])
-
-
-def jumps(table: Evidence, method: str, metric: str) -> np.ndarray:
-    """Mean size of the steps from one measurement to the next, after the start, (seeds,)."""
-    return np.array([np.abs(np.diff(values[tokens > 0])).mean() for tokens, values in table.curves(method, metric)])
-
-
-def ends(table: Evidence, rollout: str) -> Iterator[str]:
-    """Accuracy at the end, mean of the last three measurements: median and range over seeds at each learning rate."""
-    methods = table.where(rollout=rollout)
-    rates, objectives = (dict.fromkeys(table.labels[one][key] for one in methods) for key in ("rate", "objective"))
-    starts = [values[0] for one in methods for _, values in table.curves(one, "accuracy")]
-    yield f"{rollout}: starts at {min(starts):.2f} to {max(starts):.2f}"
-    yield f"{'at the end, rate':20s}" + "".join(f"{rate:^21s}" for rate in rates) + "tuned"
-    for name in objectives:
-        found = [runs(table, name, rollout, rate, "last") for rate in rates]
-        cells = "".join(f"{np.median(x):.2f} [{x.min():.2f}, {x.max():.2f}]".ljust(21) for x in found)
-        tuned = table.best(table.where(objective=name, rollout=rollout))
-        yield f"{name:20s}{cells}{table.labels[tuned]['rate']}"
 
 
 REPRODUCED, REVERSED, UNSEEN = "reproduced here", "not reproduced here", "not visible at this scale"
@@ -169,7 +124,7 @@ def forest(findings: Findings, columns: Sequence[Sequence[str]]) -> Figure:
                     for i, one in enumerate(leads.values()):
                         y = len(labels) + (i - (len(leads) - 1) / 2) * 0.8 / len(leads)
                         axis.plot([one.low, one.high], [y, y], color=MARKS[word]["color"], linewidth=1)
-                        axis.plot(one.median, y, color=MARKS[word]["color"], marker=MARKS[word]["marker"], markersize=4)
+                        axis.plot(one.value, y, color=MARKS[word]["color"], marker=MARKS[word]["marker"], markersize=4)
                     labels.append(case)
         axis.axvline(0, color="black", linewidth=0.8)
         axis.set_yticks(range(len(labels)), labels, fontsize=8)
@@ -181,105 +136,13 @@ def forest(findings: Findings, columns: Sequence[Sequence[str]]) -> Figure:
     return figure
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One objective under one mismatch, at the learning rate that its tuning runs chose."""
-
-    objective: str
-    rollout: str
-    method: str
-    rate: str
-    mean: Interval
-    """accuracy, mean over the run after its start"""
-    last: Interval
-    """accuracy at the end, mean of the last three measurements"""
-    lead: Interval
-    """of ``mean`` over that of the reference, seed by seed, each at its own learning rate"""
-    worst: Interval
-    """accuracy at the end at the learning rate where that is lowest"""
-
-    def __str__(self):
-        mean, last, worst = (f"{one.median:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in self._levels)
-        return f"{self.objective:16s} {self.rate:>4s}  {mean}  {last}  {self.lead}  {worst}"
-
-    @property
-    def _levels(self) -> tuple[Interval, Interval, Interval]:
-        return self.mean, self.last, self.worst
-
-
-HEADER = f"{'objective':16s} rate  {'mean':20s}  {'end':20s}  {'lead in mean':23s}  end, worst rate"
-
-
-def verdicts(evidence: Evidence, rollout: str, reference: str) -> list[Verdict]:
-    """All objectives of the table under the mismatch ``rollout``, beside the objective ``reference``.
-
-    Raises ``ValueError`` where the table has no such runs.
-    """
-    objectives = list(dict.fromkeys(own["objective"] for own in evidence.labels.values() if own["rollout"] == rollout))
-    if reference not in objectives:
-        raise ValueError(f"no runs of {reference!r} under {rollout!r}; there are: {', '.join(objectives) or 'none'}")
-    tuned = {name: evidence.best(evidence.where(objective=name, rollout=rollout)) for name in objectives}
-    theirs = evidence.mean(tuned[reference], "accuracy")
-    found = []
-    for name, method in tuned.items():
-        ends = [evidence.last(one, "accuracy") for one in evidence.where(objective=name, rollout=rollout)]
-        mean = evidence.mean(method, "accuracy")
-        found.append(
-            Verdict(
-                name,
-                rollout,
-                method,
-                evidence.labels[method]["rate"],
-                median_interval(mean),
-                median_interval(evidence.last(method, "accuracy")),
-                paired_interval(mean, theirs),
-                median_interval(min(ends, key=lambda end: end.mean())),
-            )
-        )
-    return found
-
-
-def clipped_tokens(evidence: Evidence, methods: Sequence[str], sign: str, most: int = 10) -> list[dict[str, Any]]:
-    """The tokens that ``methods`` clip most often where the advantage has the ``sign``, "+" or "-", over all reported
-    seeds: ``token``, ``shown``, ``clipped``, and means over the clipped, ``probability`` and ``entropy``.
-
-    A run tells of its six most clipped tokens of each sign only, so that the counts of rarer ones are too low.
-    """
-    sums: dict[str, dict[str, float]] = {}
-    for line in (one for method in methods for own in evidence.clipped[method].values() for one in own):
-        if line["sign"] == sign:
-            total = sums.setdefault(line["token"], dict(shown=0, clipped=0, probability=0, entropy=0))
-            weight = int(line["clipped"])
-            total["shown"] += int(line["shown"])
-            total["clipped"] += weight
-            for mean in ("probability", "entropy"):
-                total[mean] += weight * float(line[mean])
-    often = sorted(sums.items(), key=lambda one: -one[1]["clipped"])[:most]
-    means = ("probability", "entropy")
-    return [
-        dict(token=token, shown=int(own["shown"]), clipped=int(own["clipped"]))
-        | {mean: own[mean] / own["clipped"] for mean in means}
-        for token, own in often
-    ]
-
-
-def clipped_kinds(lines: Iterable[Mapping[str, Any]], kind_of: Callable[[str], str]) -> dict[str, tuple[float, float]]:
-    """Of :func:`clipped_tokens` by kind: the share of all clips, and the mean probability of the clipped."""
-    sums: dict[str, np.ndarray] = {}
-    for line in lines:
-        clips = line["clipped"] * np.array([1.0, line["probability"]])
-        sums[kind_of(line["token"])] = sums.get(kind_of(line["token"]), np.zeros(2)) + clips
-    total = sum(clips for clips, _ in sums.values())
-    return {kind: (clips / total, weighted / clips) for kind, (clips, weighted) in sums.items()}
-
-
 def report(folder: Path) -> Iterator[str]:
     """Draw the curves of ``folder/table.csv`` into ``folder``, and say what the table says, line by line."""
-    evidence = read_evidence(folder.name, folder / "table.csv", folder / "table.json")
+    evidence = read_table(folder.name, folder / "table.csv", folder / "table.json")
     rollouts = dict.fromkeys(own["rollout"] for own in evidence.labels.values())
     for rollout in rollouts:
-        reference = next(own["objective"] for own in evidence.labels.values() if own["rollout"] == rollout)
-        found = verdicts(evidence, rollout, reference)
+        reference = next(own["recipe"] for own in evidence.labels.values() if own["rollout"] == rollout)
+        found = outcomes(evidence, rollout, reference)
         picture = folder / f"{rollout.replace(', ', '_').replace(' ', '_')}.png"
         panels(evidence, {one.objective: one.method for one in found}).savefig(picture, dpi=110)
         yield f"\nmismatch {rollout}; lead over {reference}; curves in {picture}\n{HEADER}"

@@ -1,6 +1,7 @@
 """Run notebooks and store what they print: ``python -m rlnotes.notebook.refresh course/*.ipynb``.
 
 What is stored is what can be stored twice alike: no execution times, no widgets, no random ids, no progress bars.
+A cell that lacks a package keeps the outputs that it has.
 """
 
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
+from rlnotes.notebook.optional import is_explained
 from rlnotes.notebook.saving import drop_views
 
 CELL_SECONDS = 180
@@ -23,9 +25,13 @@ def refresh(path: Path) -> float:
     client = NotebookClient(
         notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
     )
+    stored = [cell.get("outputs", []) for cell in notebook.cells]
     started = time.monotonic()
     client.execute(env=os.environ | SILENT)
     seconds = time.monotonic() - started
+    for cell, before in zip(notebook.cells, stored, strict=True):
+        if is_explained(cell.get("outputs", [])):
+            cell.outputs = before
     normalise(notebook)
     notebook.metadata["rlnotes"] = {"seconds": round(seconds)}
     nbformat.validate(notebook)

@@ -1,9 +1,11 @@
 """Choice 3: what limits how far a token may push. And what corrects for a sampler that is not the trainer.
 
+``low`` and ``high``, in this order, are the ends of the ratios that are kept; an ``epsilon`` is a distance from 1.
 A gate takes ratios (N, T) and advantages (N, T) and returns the surrogate (N, T) to be *maximised*, through whose
 ratios the gradient flows.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -34,7 +36,7 @@ def no_gate(ratio: Tensor, advantages: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Clip:
-    """min(r A, clip(r, 1 - low, 1 + high) A): PPO's clip, 002 eqs. (96), (101).
+    """min(r A, clip(r, 1 - epsilon_low, 1 + epsilon_high) A): PPO's clip, 002 eqs. (96), (101).
 
     ``dual`` is the dual clip: where A < 0 the surrogate is at least ``dual`` times A, so that a huge ratio pushes
     no more. verl has it on at 3; TRL calls it ``delta``.
@@ -44,19 +46,22 @@ class Clip:
     tensor([ 0.5000,  1.2000, -0.8000, -1.5000])
     """
 
-    low: float = 0.2
-    high: float = 0.2
+    epsilon_low: float = 0.2
+    epsilon_high: float = 0.2
     dual: float | None = None
 
     def __post_init__(self):
-        if not (0 <= self.low <= 1 and self.high >= 0):
-            raise ValueError(f"low is {self.low} and high is {self.high}; low must be in [0, 1] and high not negative")
-        if self.dual is not None and self.dual <= 1 + self.high:
-            raise ValueError(f"dual is {self.dual}; it must be greater than 1 + high = {1 + self.high}")
+        if not (0 <= self.epsilon_low <= 1 and self.epsilon_high >= 0):
+            raise ValueError(
+                f"epsilon_low is {self.epsilon_low} and epsilon_high is {self.epsilon_high}; the first must be in "
+                "[0, 1] and the second not negative"
+            )
+        if self.dual is not None and self.dual <= 1 + self.epsilon_high:
+            raise ValueError(f"dual is {self.dual}; it must be greater than 1 + epsilon_high = {1 + self.epsilon_high}")
 
     def __call__(self, ratio: Tensor, advantages: Tensor) -> Tensor:
         """The clipped surrogate of each token."""
-        clipped = ratio.clamp(1 - self.low, 1 + self.high)
+        clipped = ratio.clamp(1 - self.epsilon_low, 1 + self.epsilon_high)
         surrogate = torch.minimum(ratio * advantages, clipped * advantages)
         if self.dual is None:
             return surrogate
@@ -103,13 +108,13 @@ class Cap:
     another one.
 
     >>> ratio = torch.tensor([0.5, 8.0], requires_grad=True)
-    >>> Cap(2.0)(ratio, torch.tensor([1.0, 1.0])).sum().backward()
+    >>> Cap(high=2.0)(ratio, torch.tensor([1.0, 1.0])).sum().backward()
     >>> ratio.grad * ratio.detach()  # by log pi
     tensor([0.5000, 2.0000])
     """
 
-    high: float
     low: float = 0.0
+    high: float = math.inf
 
     def __post_init__(self):
         if not 0 <= self.low <= self.high:
@@ -188,14 +193,14 @@ class Correction:
     of a batch has to be told ``mean``.
 
     >>> log_ratio, mask = torch.tensor([[0.5, 8.0]]).log(), torch.ones(1, 2) > 0
-    >>> Correction(2.0)(log_ratio, mask), Correction(2.0, outside="drop")(log_ratio, mask)
+    >>> Correction(high=2.0)(log_ratio, mask), Correction(high=2.0, outside="drop")(log_ratio, mask)
     (tensor([[0.5000, 2.0000]]), tensor([[0.5000, 0.0000]]))
-    >>> Correction(2.0, normalised=True)(log_ratio, mask)  # over their mean, 1.25
+    >>> Correction(high=2.0, normalised=True)(log_ratio, mask)  # over their mean, 1.25
     tensor([[0.4000, 1.6000]])
     """
 
-    high: float
     low: float = 0.0
+    high: float = math.inf
     outside: Literal["clamp", "drop"] = "clamp"
     ratio: Callable[[Tensor, Tensor], Tensor] = token
     policy: Policy = "proximal"

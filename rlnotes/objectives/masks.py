@@ -81,7 +81,7 @@ class MismatchBand:
 
 @dataclass(frozen=True)
 class DivergenceMask:
-    """Keep what has a divergence D(behaviour, ``policy``) of at most ``high``: 001 section 4 and 004 section 4.
+    """Keep what has a divergence D(behaviour, ``policy``) of at most ``delta``: 001 section 4 and 004 section 4.
 
     One number per token, by ``estimator``, where x = log behaviour - log policy of the token drawn:
 
@@ -98,12 +98,12 @@ class DivergenceMask:
 
     | mask | what |
     |---|---|
-    | ``over="max"``, abs, ``high`` = d | no token with abs(log ratio) above d (trust region masking) |
+    | ``over="max"``, abs, ``delta`` = d | no token with abs(log ratio) above d (trust region masking) |
     | ``over="mean"``, k3 | its second condition, on the average |
-    | ``over="max"``, k1, ``high`` = log(1 / c) | no token with policy / behaviour below c: :func:`veto` |
+    | ``over="max"``, k1, ``delta`` = log(1 / c) | no token with policy / behaviour below c: :func:`veto` |
     | ``over="token"``, binary_tv, in :class:`~rlnotes.objectives.one_sided.OneSided` | DPPO |
 
-    ``low`` is of use for k1 alone, which has a sign: the ratio policy / behaviour is kept in [e^-high, e^-low].
+    ``least`` is of use for k1 alone, which has a sign: the ratio policy / behaviour is kept in [e^-delta, e^-least].
     (verl gives e^low and e^high as bounds on the ratio itself, and so acts on its inverse.)
 
     ``anchor="proximal"`` puts pi_k in the place of the behaviour policy: how far pi moved since.
@@ -116,10 +116,10 @@ class DivergenceMask:
             [False,  True]])
     """
 
-    high: float
+    delta: float
     estimator: Measure | RowDivergence = "k3"
     over: Literal["token", "sum", "mean", "max"] = "max"
-    low: float = -math.inf
+    least: float = -math.inf
     policy: Policy = "current"
     anchor: Past = "behavior"
 
@@ -131,8 +131,8 @@ class DivergenceMask:
             )
         if self.over not in ("token", "sum", "mean", "max"):
             raise ValueError(f"over is {self.over!r}; choose 'token', 'sum', 'mean' or 'max'")
-        if not self.low <= self.high:
-            raise ValueError(f"low is {self.low} and high is {self.high}; low must not be above high")
+        if not self.least <= self.delta:
+            raise ValueError(f"least is {self.least} and delta is {self.delta}; least must not be above delta")
         if self.policy == self.anchor:
             raise ValueError("policy and anchor are both 'proximal'; a policy has no distance from itself")
         if rows and (self.policy, self.anchor) != ("current", "behavior"):
@@ -155,7 +155,7 @@ class DivergenceMask:
             divergence = divergence.masked_fill(~batch.mask, -math.inf).max(-1).values
         elif self.over != "token":
             divergence = divergence.sum(-1) / (batch.mask.sum(-1) if self.over == "mean" else 1)
-        return (divergence >= self.low) & (divergence <= self.high)
+        return (divergence >= self.least) & (divergence <= self.delta)
 
     def _of_tokens(self, batch: Batch) -> Tensor:
         """(N, T), 0 outside the mask."""
@@ -256,7 +256,7 @@ class StalenessFilter:
 
 @dataclass(frozen=True)
 class ClipMask:
-    """Drop a token whose pi / anchor is outside [1 - ``low``, 1 + ``high``] in the direction that A pushes it.
+    """Drop a token whose pi / anchor is outside [1 - ``epsilon_low``, 1 + ``epsilon_high``], where A pushes it further.
 
     With no gate the gradient is that of the clip: 004 appendix D. But the weight before the advantage is now another
     choice, so it can be capped, or measured from another policy than the mask is.
@@ -267,8 +267,8 @@ class ClipMask:
             [ True, False]])
     """
 
-    low: float = 0.2
-    high: float = 0.28
+    epsilon_low: float = 0.2
+    epsilon_high: float = 0.28
     anchor: Anchor = "behavior"
 
     @property
@@ -280,7 +280,8 @@ class ClipMask:
         """(N, T) bool."""
         ratio = torch.exp(batch.log_ratio("logp", f"logp_{self.anchor}").detach())
         advantages = batch.token_advantages
-        return ~(((advantages > 0) & (ratio > 1 + self.high)) | ((advantages < 0) & (ratio < 1 - self.low)))
+        up, down = ratio > 1 + self.epsilon_high, ratio < 1 - self.epsilon_low
+        return ~(((advantages > 0) & up) | ((advantages < 0) & down))
 
 
 @dataclass(frozen=True)

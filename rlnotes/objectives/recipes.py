@@ -195,7 +195,7 @@ Importance sampling by token. Each push is r A / N, and nothing bounds it.
 CISPO = Choices(
     ratio=token,
     anchor="behavior",
-    gate=Cap(3.0),
+    gate=Cap(high=3.0),
     advantage=group_mean,
     aggregation=response_sum,
 )
@@ -226,7 +226,7 @@ The weight is pi / mu, the mask looks at pi / pi_k: the token at 1.25 has pi / p
 MINIRL_TIS = Choices(
     ratio=token,
     anchor="behavior",
-    gate=Cap(3.0),
+    gate=Cap(high=3.0),
     advantage=group_mean,
     aggregation=response_sum,
     keep=ProximalMask(0.2, 0.28),
@@ -244,7 +244,7 @@ DECOUPLED_PPO = Choices(
     gate=Clip(0.2, 0.28),
     advantage=group_mean,
     aggregation=response_sum,
-    correction=Correction(2.0),
+    correction=Correction(high=2.0),
 )
 """J = 1/N sum_i sum_t sg(min(pi_k / mu, 2)) min(r A, clip(r, 1 - low, 1 + high) A), r = pi / pi_k: 000 section 7.2,
 Method 2, with its weight bounded.
@@ -296,7 +296,7 @@ METHOD_2 = Choices(
     gate=Clip(0.2, 0.2),
     advantage=group_mean,
     aggregation=response_sum,
-    correction=Correction(math.inf),
+    correction=Correction(high=math.inf),
 )
 """J = 1/N sum_i sum_t c min(r A, clip(r, 1 - eps, 1 + eps) A), r = pi / pi_k, c = pi_k / mu, which nothing bounds: 000
 section 7.2.
@@ -311,13 +311,13 @@ Here c = 8 and A < 0. At pi / mu = 6, r is 0.75 and clipped; at 7 it is 0.875 an
 
 # Importance sampling by token and by response, plain, truncated at C = 2, and masked (weight 0 outside of a band): what
 # verl, TRL, slime and OpenRLHF offer, here on pi / mu. PG_IS is the plain one by token. With weights pi_k / mu beside
-# a clip around pi_k: replace(METHOD_2, correction=Correction(2.0, ratio=sequence)), or outside="drop" and a low end.
+# a clip around pi_k: replace(METHOD_2, correction=Correction(high=2.0, ratio=sequence)), or outside="drop" and a low.
 # Over their mean: Correction(..., normalised=True). With slime's veto: keep=veto(1e-4), or Every((veto(), ...)).
 
 TOKEN_TIS = Choices(
     ratio=token,
     anchor="behavior",
-    gate=Cap(2.0),
+    gate=Cap(high=2.0),
     advantage=group_mean,
     aggregation=response_sum,
 )
@@ -345,7 +345,7 @@ s is 1 for the first response and 4, 8 times 0.5, for the second.
 SEQ_TIS = Choices(
     ratio=sequence,
     anchor="behavior",
-    gate=Cap(2.0),
+    gate=Cap(high=2.0),
     advantage=group_mean,
     aggregation=response_mean,
 )

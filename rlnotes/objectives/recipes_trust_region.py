@@ -2,7 +2,7 @@
 
 All have the gradient of 004 eq. (23), grad J = 1/N sum_i sum_t M min(pi / mu, C) A grad log pi, with C = infinity and
 A = R - mean, and differ in M, which is 0 or 1 and has no gradient. A cap is one line: ``replace(DPPO_TV,
-gate=Cap(5.0))``, the C of 004 appendix F. D is always a divergence of mu and pi, as pi stands at each update.
+gate=Cap(high=5.0))``, the C of 004 appendix F. D is always a divergence of mu and pi, as pi stands at each update.
 
 A token *moves away* where A > 0 and pi > mu, or A < 0 and pi < mu. How hard is a token pushed that has become e^30
 times as likely as at the anchor, while A < 0, and one that has become e^-30 times as likely, while A < 0? Weights

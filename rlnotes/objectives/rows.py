@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from rlnotes.estimators.bucketed import with_other
 from rlnotes.estimators.divergences import kl, tv
 
 LEAST = 1e-12  # probability of "other": what rounding leaves of it may be 0 or below
@@ -69,5 +70,4 @@ class RowDivergence:
 def _reduced(likeliest: Tensor, own: Tensor, among: Tensor) -> Tensor:
     """Log-probabilities (N, T, k + 2): the likeliest tokens, the sampled one unless it is ``among`` them, "other"."""
     apart = torch.cat([likeliest, own.masked_fill(among, -torch.inf)[..., None]], -1)
-    other = (1 - apart.exp().sum(-1, keepdim=True)).clamp(min=LEAST)
-    return torch.cat([apart, other.log()], -1)
+    return with_other(apart, (1 - apart.exp().sum(-1)).clamp(min=LEAST))

@@ -10,9 +10,9 @@ from pytest import approx
 from rlnotes.bounds import derived, tokens
 from rlnotes.bounds import token_closed_forms as forms
 from rlnotes.bounds.result import Bound
-from rlnotes.estimators.token_divergences import context_kl, context_tv, largest, mean_by_position, sequence_kl
 from rlnotes.exact import token_families as families
 from rlnotes.exact.random_tokens import TokenCase
+from rlnotes.exact.token_divergences import context_kl, context_tv, largest, mean_by_position, sequence_kl
 from rlnotes.exact.token_surrogates import error, excess, surrogate, worst_error, worst_surrogate
 from rlnotes.exact.tokens import SupportError, improvement, sequence_probs
 from tests.bounds.token_cases import (

@@ -9,8 +9,8 @@ from pytest import approx
 from rlnotes.bounds import derived
 from rlnotes.bounds import token_closed_forms as forms
 from rlnotes.bounds.result import Inequality
-from rlnotes.estimators.token_divergences import sequence_kl
 from rlnotes.exact import token_families as families
+from rlnotes.exact.token_divergences import sequence_kl
 from rlnotes.exact.token_gradients import flat, reward_gradient, surrogate_gradient
 from rlnotes.exact.token_surrogates import worst_surrogate
 from rlnotes.exact.tokens import single_prompt, single_prompt_policy

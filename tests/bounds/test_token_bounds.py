@@ -9,9 +9,9 @@ from pytest import approx
 from rlnotes.bounds import token_closed_forms as forms
 from rlnotes.bounds import tokens
 from rlnotes.bounds.result import Inequality
-from rlnotes.estimators.token_divergences import sequence_kl, sequence_tv
 from rlnotes.exact import token_families as families
 from rlnotes.exact.random_tokens import TokenCase
+from rlnotes.exact.token_divergences import sequence_kl, sequence_tv
 from rlnotes.exact.token_surrogates import delta, error
 from rlnotes.exact.tokens import (
     SupportError,

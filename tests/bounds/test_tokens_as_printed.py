@@ -8,9 +8,9 @@ from pytest import approx
 
 from rlnotes.bounds import token_closed_forms as forms
 from rlnotes.bounds import tokens, tokens_as_printed
-from rlnotes.estimators.token_divergences import context_kl
 from rlnotes.exact import token_families as families
 from rlnotes.exact.random_tokens import TokenCase
+from rlnotes.exact.token_divergences import context_kl
 from rlnotes.exact.tokens import expected_reward, single_prompt, single_prompt_policy
 from tests.bounds.token_cases import GOLDEN, golden_case, random_cases, trials
 

@@ -20,7 +20,6 @@ from rlnotes.objectives import (
     DR_GRPO,
     GRPO,
     PPO_CLIP,
-    RECIPES,
     SAPO,
     TRM,
     Batch,
@@ -31,6 +30,7 @@ from rlnotes.objectives import (
 from rlnotes.objectives.aggregations import constant, response_mean, response_sum, token_mean
 from rlnotes.objectives.gates import Clip
 from rlnotes.objectives.masks import not_truncated
+from rlnotes.objectives.recipes_in_libraries import DIFFERENCES
 from rlnotes.objectives.shaping import OverlongPenalty
 
 
@@ -119,11 +119,11 @@ def test_the_old_policy_is_the_one_that_was_named(core: Any, old: Any, field: st
     torch.testing.assert_close(*gradients)
 
 
-POSSIBLE = {name for name in RECIPES if name not in ("dapo", "dppo_topk_tv", "dppo_topk_kl")}
+POSSIBLE = {name for name in DIFFERENCES if name not in ("dapo", "dppo_topk_tv", "dppo_topk_kl")}
 BOTH = {"minirl", "minirl_tis", "decoupled_ppo", "method_1", "method_2"}  # pi_k and mu
 
 
-@pytest.mark.parametrize("name", sorted(RECIPES))
+@pytest.mark.parametrize("name", sorted(DIFFERENCES))  # the recipes of the papers
 def test_a_recipe_registers_or_says_what_it_lacks(core: Any, name: str):
     if name in POSSIBLE - BOTH:
         register("mine", name)

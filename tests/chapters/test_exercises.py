@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlnotes.bounds.cpi import step_size
 from rlnotes.notebook import exercise
 from rlnotes.notebook.exercise import Exercise, check, find, grade
 
@@ -163,3 +164,150 @@ def test_a_forgotten_return_is_named():
 @pytest.mark.parametrize("text", ["b", "B", "(b)", " b "])
 def test_a_letter_may_be_written_as_it_is_printed(text):
     assert grade(find("07.2"), text).status == "right"
+
+
+def judged(name: str, answer: Any) -> str:
+    verdict = grade(find(name), answer)
+    assert verdict.status == "wrong"
+    assert verdict.known, verdict.reason
+    return verdict.reason
+
+
+def test_01_4_refuses_a_logarithm_of_the_weight_that_overflows():
+    """Exp last, or never: the advice of the chapter's section on products."""
+
+    def weight_first(logp_behavior, logp, mask):
+        with np.errstate(all="ignore"):
+            return np.log(np.exp(np.where(mask, logp - logp_behavior, 0).sum(-1)))
+
+    def ratios_first(logp_behavior, logp, mask):
+        with np.errstate(all="ignore"):
+            return np.log(np.prod(np.exp(np.where(mask, logp - logp_behavior, 0)), -1))
+
+    for wrong in (weight_first, ratios_first):
+        assert "overflows" in judged("01.4", wrong)
+    assert grade(find("01.4"), lambda q, p, m: np.nansum(np.where(m, p - q, np.nan), -1)).status == "right"
+
+
+def test_02_2_knows_an_assignment_where_a_sum_is_meant():
+    def forgets(outcomes, v, gamma):
+        total = 0.0
+        for probability, state, reward, over in outcomes:
+            total = probability * (reward + (0 if over else gamma * v[state]))
+        return total
+
+    def overwrites(outcomes, v, gamma):
+        P, total = np.zeros(len(v)), 0.0
+        for probability, state, reward, over in outcomes:
+            P[state] = 0 if over else probability
+            total += probability * reward
+        return total + gamma * P @ v
+
+    def overwrites_both(outcomes, v, gamma):
+        P, worth = np.zeros(len(v)), np.zeros(len(v))
+        for probability, state, reward, over in outcomes:
+            P[state], worth[state] = probability, reward + (0 if over else gamma * v[state])
+        return P @ worth
+
+    assert "+=" in judged("02.2", forgets)
+    for wrong in (overwrites, overwrites_both):
+        assert "named twice" in judged("02.2", wrong)
+
+
+def test_the_hints_of_02_2_hold_for_an_outcome_that_is_over():
+    first, *_ = find("02.2").hints
+    assert "not over" in first
+
+
+@pytest.mark.parametrize("sweeps", [100, 200, 1000, 5000])
+def test_02_3_and_02_4_refuse_sweeps_that_stop_early(sweeps: int):
+    def swept(P, r, gamma):
+        v = np.zeros(len(r))
+        for _ in range(sweeps):
+            v = r + gamma * P @ v
+        return v
+
+    assert grade(find("02.3"), swept).status == "wrong"
+    assert grade(find("02.4"), lambda P, start, g: swept(P.T, (1 - g) * start, g)).status == "wrong"
+    if sweeps <= 1000:
+        assert "too few" in judged("02.3", swept)
+
+
+def test_02_3_knows_a_stop_where_little_changes():
+    def swept(P, r, gamma):
+        v, change = np.zeros(len(r)), 1.0
+        while change >= 0.01:
+            v, previous = r + gamma * P @ v, v
+            change = np.abs(v - previous).max()
+        return v
+
+    assert "stops sweeping" in judged("02.3", swept)
+
+
+def rollouts(down):
+    return lambda mu, goal, high: down(np.log(goal / mu) / np.log(1 + high))
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("08.5", rollouts(np.ceil)),
+        ("10.4", lambda width: 1.763 / width),
+        ("12.2", lambda sigma, length, old: old * (1 - (1 - sigma) ** length) / (sigma * length)),
+    ],
+)
+def test_what_the_chapter_prints_is_accepted(name, answer):
+    verdict = grade(find(name), answer)
+    assert verdict.status == "right", verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("08.5", rollouts(lambda x: int(np.floor(x))), "round up, not down"),
+        ("08.5", rollouts(lambda x: int(np.floor(x)) + 1), "reached exactly"),
+    ],
+)
+def test_what_is_nearly_right_is_not_accepted(name, answer, said):
+    verdict = grade(find(name), answer)
+    assert verdict.status == "wrong" and said in verdict.reason
+
+
+def test_the_push_that_10_0_speaks_of_is_the_one_that_is_there():
+    (mistake,) = [reason for reason, wrong in find("10.0").misconceptions.items() if wrong() == 4]
+    (path,) = COURSE.glob("10_*.ipynb")
+    solution = re.search(r"`*At 1 it is 1\. (.*?)\.\\n", path.read_text(encoding="utf-8"))
+    assert solution
+    gate = 1 / np.cosh((4 - 1) / 2) ** 2
+    for text in (mistake, solution.group(1)):
+        assert f"{gate:.2f}" in text and f"{4 * gate:.2f}" in text
+
+
+def test_chapter_04_the_largest_gain_counts_states_that_the_old_policy_never_visits():
+    def visited_only(d, other, a_old, gamma):
+        G = (other * a_old).sum(-1)
+        return [d @ G / (1 - gamma), np.abs(G[d > 0]).max()]
+
+    verdict = grade(find("04.1"), visited_only)
+    assert verdict.status == "wrong" and "over all states" in verdict.reason
+
+
+@pytest.mark.parametrize("at_zero", [lambda g: 1.0, lambda g: float(g != 0)])
+def test_chapter_04_a_discount_of_zero_does_not_make_a_losing_step_safe(at_zero):
+    def careless(gamma, g, epsilon):
+        if gamma == 0:
+            return at_zero(g)
+        return 0.0 if g <= 0 else min(1.0, (1 - gamma) ** 2 * g / (4 * gamma * epsilon))
+
+    for case in find("04.3").cases:
+        assert find("04.3").oracle(*case) == pytest.approx(step_size(*case), abs=1e-6)
+    assert step_size(0.0, -0.5, 1.0) == 0.0
+    assert grade(find("04.3"), careless).status == "wrong"
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0, -0.3])
+def test_chapter_04_an_estimate_of_g_that_is_right_in_the_mean_is_right(constant):
+    def centred(walks, gamma):
+        return np.mean([(gamma ** np.arange(len(r)) * (r - constant) * a).sum() for r, a in walks])
+
+    assert grade(find("04.5"), centred).status == "right"

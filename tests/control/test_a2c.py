@@ -98,3 +98,9 @@ def test_a_network_that_is_given_is_the_one_that_learns():
     before = {name: value.clone() for name, value in network.state_dict().items()}
     list(a2c(A2CConfig(updates=1), network))
     assert all(not torch.equal(before[name], value) for name, value in network.state_dict().items())
+
+
+def test_the_kl_says_how_far_an_update_moved_the_policy():
+    still, moved, far = (next(iter(a2c(A2CConfig(learning_rate=rate))))["kl"] for rate in (0.0, 1e-3, 2e-3))
+    assert still == 0 < moved
+    assert far == pytest.approx(4 * moved, rel=0.2)  # a KL grows with the square of the step

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from rlnotes.control.collector import Steps
-from rlnotes.control.fisher import conjugate_gradient, natural_step
 from rlnotes.control.networks import ActorCritic
 from rlnotes.control.ppo import PPOConfig, ppo_loss
 from rlnotes.control.samples import Samples, make_samples
 from rlnotes.estimators.divergences import kl
 from rlnotes.estimators.returns import gae
+from rlnotes.objectives.natural_gradient import conjugate_gradient, natural_step
 
 pytestmark = pytest.mark.extras
 pytest.importorskip("stable_baselines3")

@@ -12,7 +12,7 @@ from torch import Tensor
 from rlnotes.control.collector import Collector, Steps, make_envs
 from rlnotes.control.networks import ActorCritic
 from rlnotes.control.reinforce import ReinforceConfig, reinforce, return_weights
-from rlnotes.estimators.score import score_function
+from rlnotes.estimators.score_function import score_function
 from tests.control.tiny_envs import Count, Fixed, Pays, register
 
 PLAIN = ReinforceConfig(gamma=0.5, baseline="none", normalize=False)

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from rlnotes.bounds.mdp import average_kl
 from rlnotes.control.collector import Collector, make_envs, make_network
-from rlnotes.control.fisher import StepReport, natural_step
 from rlnotes.control.samples import make_samples
 from rlnotes.control.trpo import TRPOConfig, mean_kl, trpo
 from rlnotes.control.trpo import surrogate as sample_surrogate
 from rlnotes.estimators.divergences import kl
 from rlnotes.exact.mdp import MDP, expected_return, occupancy, policy_gradient, softmax, surrogate, values, visits
 from rlnotes.exact.random_mdps import random_mdp
+from rlnotes.objectives.natural_gradient import StepReport, natural_step
 from tests.cases import cases
 from tests.control.rollouts import ReadOff, two_episodes
 

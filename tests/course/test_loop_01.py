@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.old_samples import ARMS, SEEDS, run
 from rlnotes.estimators import importance
 from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.rollout import SamplingTransform
 from rlnotes.lm.trainer import Trainer
+from rlnotes.studies import load_rows
 
 NOTEBOOK = Path(__file__).parents[2] / "course" / "01_importance_sampling.ipynb"
 each_seed = pytest.mark.parametrize("seed", [0, 1, 2])
@@ -64,8 +67,53 @@ def test_chapter_01_on_sort_a_rollout_overrates_the_policy_trained_on_it_and_oth
     others = [old.sample(32, 8, split="train", seed=90_000 + k) for k in range(20)]
     with torch.no_grad():
         w = torch.cat([loop["response_log_weights"](sorter.model, batch) for batch in others])
-    found = importance.importance_sampling(w, torch.cat([old.task.score(batch) for batch in others]))
+    found = importance.importance_sampling(w, torch.cat([old.task.reward(batch) for batch in others]))
     truth = sorter.evaluate(2048, "train")
     assert rows[-1]["estimate"] > truth + 0.15
     assert abs(found.mean - truth) < 0.05
     assert importance.effective_sample_size(w) / len(w) < rows[-1]["size"] / 2
+
+
+def test_chapter_01_the_shipped_starts_are_right_greedily():
+    greedy = SamplingTransform(temperature=0)
+    for task, least in (("reverse", 1.0), ("sort", 0.94)):
+        start = Trainer(TrainConfig(task=task, size=8, seed=0))
+        assert start.evaluate(512, transform=greedy) >= least
+        assert start.evaluate(512) < 0.45
+
+
+def ends(task: str, arm: str, column: str) -> list[float]:
+    return [row[column] for row in load_rows("01_old_samples") if (row["task"], row["arm"]) == (task, arm)]
+
+
+def test_chapter_01_the_table_of_seeds_is_whole_and_says_what_the_chapter_says():
+    rows = [(row["task"], row["arm"], row["seed"]) for row in load_rows("01_old_samples")]
+    assert rows == [(task, arm, seed) for task, arms in ARMS.items() for arm in arms for seed in SEEDS]
+    assert len(SEEDS) >= 5
+    assert min(ends("reverse", "never", "fresh")) > 0.97
+    own = ends("reverse", "never", "own")
+    assert sum(estimate > 1 for estimate in own) == 2 and min(own) > 0.82 and max(own) < 1.11
+    assert max(ends("reverse", "never, clipped at 2", "fresh")) < 0.84
+    assert max(ends("reverse", "never, self-normalised", "fresh")) == 0.0
+    rescued = ends("reverse", "below one half, self-normalised", "fresh")
+    assert min(rescued) > 0.19 and max(rescued) < 0.87
+    assert min(ends("reverse", "below one half", "fresh")) > 0.95
+    truth, others = ends("sort", "never", "fresh"), ends("sort", "never", "held_out_20")
+    assert min(ends("sort", "never", "own")) > 0.72 and max(truth) < 0.54
+    assert max(abs(a - b) for a, b in zip(truth, others, strict=True)) < 0.03
+    renewed = ends("sort", "below one half", "fresh")
+    assert -0.11 < min(a - b for a, b in zip(renewed, truth, strict=True)) < 0
+    assert 0 < max(a - b for a, b in zip(renewed, truth, strict=True)) < 0.06
+    assert min(ends("sort", "every update", "fresh")) > max(renewed + truth) + 0.05
+
+
+def test_chapter_01_the_table_of_seeds_can_be_made_again(loop: dict[str, Any]):
+    (stored,) = (
+        row
+        for row in load_rows("01_old_samples")
+        if (row["task"], row["arm"], row["seed"]) == ("sort", "below one half", 3)
+    )
+    found = run(loop, "sort", "below one half", 3)
+    assert found.keys() == stored.keys()
+    for column in ("own", "fresh", "held_out_20"):  # another processor adds in another order
+        assert found[column] == pytest.approx(stored[column], abs=0.05)

@@ -1,4 +1,4 @@
-"""The loop of chapter 02 reaches its threshold on three of three seeds, and does what the chapter says of it."""
+"""The loop of chapter 02 reaches its threshold on five of five seeds, and does what the chapter says of it."""
 
 import gymnasium
 import numpy as np
@@ -14,7 +14,7 @@ ENV = gymnasium.make("FrozenLake-v1", max_episode_steps=1000)
 LAKE: MDP = from_gymnasium(ENV, gamma=0.99)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", range(5))
 def test_chapter_02_sampled_gradients_learn_the_lake(seed: int):
     rng = np.random.default_rng(seed)
     updates = list(ascend(LAKE, 10, 120, lambda pi: sample(ENV, pi, LAKE.gamma, 200, rng).table))
@@ -23,8 +23,8 @@ def test_chapter_02_sampled_gradients_learn_the_lake(seed: int):
     promised, predicted, true = (
         sum(getattr(update, name) for update in updates) for name in ("promised", "predicted", "true")
     )
-    assert promised > 2 * true  # walks that chose a step overpraise it
-    assert predicted == pytest.approx(true, rel=0.25)  # small steps: the shift of visits hardly matters
+    assert 3.5 * true < promised < 4.9 * true  # walks that chose a step overpraise it
+    assert 0.9 * true < predicted < true  # small steps: the shift of visits is small
 
 
 def test_chapter_02_the_exact_twin_learns_the_lake():
@@ -54,13 +54,13 @@ def test_chapter_02_promise_surrogate_and_truth_part_as_the_step_grows():
 
 def test_chapter_02_a_large_rate_makes_some_runs_stop_learning():
     ends = []
-    for seed in range(3):
+    for seed in range(5):
         rng = np.random.default_rng(seed)
         *_, last = ascend(LAKE, 100, 40, lambda pi, rng=rng: sample(ENV, pi, LAKE.gamma, 200, rng).table)
         slope = logit_gradient(weighted_returns(LAKE, last.pi), last.pi)
         ends.append((last.J, float(np.linalg.norm(slope))))
-    assert min(J for J, _ in ends) < 0.4
-    assert all(slope < 0.01 for J, slope in ends if J < 0.4)
+    assert sum(J < 0.4 for J, _ in ends) == 2
+    assert all(slope < 0.01 for _, slope in ends)
 
 
 def test_chapter_02_sliders_can_be_drawn_at_their_ends():

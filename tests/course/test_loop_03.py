@@ -1,4 +1,4 @@
-"""The loops of chapter 03 reach their thresholds on three of three seeds, and show what the chapter says of them."""
+"""The loops of chapter 03 reach their thresholds on five of five seeds, and show what the chapter says of them."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -17,20 +17,23 @@ from rlnotes.estimators.returns import reward_to_go, td_error
 from rlnotes.exact.mdp import expected_return, policy_gradient, softmax, values
 from rlnotes.exact.trajectory_gradients import trajectories
 
-SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
+SEEDS = pytest.mark.parametrize("seed", range(5))
 
 
 @SEEDS
 def test_chapter_03_reinforce_balances_the_pole(seed: int):
-    assert any(row["return_mean"] >= 475 for row in reinforce(ReinforceConfig(seed=seed)))
+    reached = next(row["update"] for row in reinforce(ReinforceConfig(seed=seed)) if row["return_mean"] >= 475)
+    assert 19 <= reached <= 62
 
 
 @SEEDS
 def test_chapter_03_a2c_balances_the_pole_and_does_not_keep_it_balanced(seed: int):
-    found = np.array([row["return_mean"] for row in a2c(A2CConfig(seed=seed))])
+    rows = list(a2c(A2CConfig(seed=seed)))
+    found = np.array([row["return_mean"] for row in rows])
     reached = int((found >= 475).argmax())
     assert found[reached] >= 475
-    assert found[reached:].min() < 400
+    assert found[reached:].min() < 200
+    assert seed != 4 or max(row["kl"] for row in rows[reached:]) < 0.01  # no long step is needed
 
 
 @SEEDS
@@ -47,12 +50,12 @@ def test_chapter_03_workers_that_do_not_wait_learn_and_are_stale(seed: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("seed", [0, 2, 3])
 def test_chapter_03_without_normalised_advantages_a2c_falls_as_well(seed: int):
     config = A2CConfig(seed=seed, updates=1500, normalize=False)
     found = np.array([row["return_mean"] for row in a2c(config)])
     assert found.max() >= 475
-    assert found[(found >= 475).argmax() :].min() < 400
+    assert found[(found >= 475).argmax() :].min() < 200
 
 
 def learn(kind: str, seed: int) -> float:

@@ -1,4 +1,4 @@
-"""The loops of chapter 04 reach their thresholds on three of three seeds, and show what the chapter says of them."""
+"""The loops of chapter 04 reach their thresholds on five of five seeds, and show what the chapter says of them."""
 
 from copy import deepcopy
 
@@ -11,13 +11,14 @@ from rlnotes.bounds import cpi as bounds
 from rlnotes.bounds.token_closed_forms import coupling_chain
 from rlnotes.control import cpi
 from rlnotes.exact.gymnasium_mdp import from_gymnasium
-from rlnotes.exact.mdp import expected_return, optimal_policy
+from rlnotes.exact.mdp import expected_return, optimal_policy, values
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.enumeration import every_prompt, every_response, expected_reward
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.tasks import ShortReverse
 from rlnotes.lm.trainer import Trainer
 
+SEEDS = pytest.mark.parametrize("seed", range(5))
 ENV = gymnasium.make("FrozenLake-v1", max_episode_steps=1000)
 LAKE = from_gymnasium(ENV, gamma=0.9)
 ANYHOW = np.full((16, 4), 0.25)
@@ -45,17 +46,17 @@ def test_chapter_04_exact_steps_keep_their_promises_and_nearly_reach_the_best(si
     assert all(1.9 < update.true / update.promised < 2.1 for update in updates)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@SEEDS
 def test_chapter_04_small_steps_planned_on_walks_learn_where_full_steps_get_stuck(seed: int):
     tenths = list(cpi.iterate(LAKE, ANYHOW, 50, look_by_walks(seed), lambda _, g, __: 0.1 if g > 1e-12 else 0.0))
-    full = list(cpi.iterate(LAKE, ANYHOW, 5, look_by_walks(seed), lambda *_: 1.0))
+    full = list(cpi.iterate(LAKE, ANYHOW, 50, look_by_walks(seed), lambda *_: 1.0))
     assert tenths[-1].J >= 0.04
-    assert full[-1].J < tenths[-1].J - 0.003
+    assert pytest.approx(full[0].J) == full[-1].J and full[-1].J < tenths[-1].J - 0.003
     assert all(update.promised < 0 for update in tenths if update.alpha > 0)
     assert 5 <= sum(update.alpha == 0 for update in tenths) <= 25
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@SEEDS
 def test_chapter_04_promises_from_estimates_are_kept_more_often_if_others_judge(seed: int):
     kept, praise = [], []
     for own in (False, True):
@@ -65,11 +66,11 @@ def test_chapter_04_promises_from_estimates_are_kept_more_often_if_others_judge(
         praise.append(np.mean([update.look.g for update in updates]) / np.mean([update.g for update in updates]))
         after = updates[-1].J
         assert after < expected_return(LAKE, ANYHOW) + 0.0002
-    assert 12 <= kept[0] < 20 and kept[1] <= 10
+    assert 12 <= kept[0] < 20 and kept[1] < min(kept[0], 13)
     assert 0.6 < praise[0] < 1.5 and praise[1] > 1.8
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@SEEDS
 def test_chapter_04_a_mixture_of_two_transformers_keeps_its_promise(seed: int):
     task = ShortReverse()
     trainer = Trainer(TrainConfig(prompts=16, group_size=8, warm_start="train", seed=seed), task=task)
@@ -77,9 +78,9 @@ def test_chapter_04_a_mixture_of_two_transformers_keeps_its_promise(seed: int):
     old = deepcopy(trainer.model)
     list(trainer.run(60))
     responses = every_response(task, every_prompt(task))
-    reward, mask = task.score(responses).double(), responses.mask
+    reward, mask = task.reward(responses).double(), responses.mask
     with torch.no_grad():
-        p_old, p_new = (score(model, responses).double().exp() for model in (old, trainer.model))
+        p_old, p_new = (token_logp(model, responses).double().exp() for model in (old, trainer.model))
         ends = [float(expected_reward(model, task, responses)) for model in (old, trainer.model)]
 
     def J(alpha: float) -> float:
@@ -99,3 +100,16 @@ def test_chapter_04_a_mixture_of_two_transformers_keeps_its_promise(seed: int):
     best = int(promise.argmax())
     assert 0.03 < alphas[best] < 0.2 and promise[best] > 0.005
     assert true[-1] > 5 * true[best]
+
+
+def test_chapter_04_an_action_that_was_never_tried_is_never_chosen():
+    """The counted process lets it stay and pay nothing, so its advantage is -(1 - gamma) V(s), a loss."""
+    rng = np.random.default_rng(0)
+    first = cpi.counted(ENV, ANYHOW, 0.9, 200, rng)
+    pi = cpi.look_at(first, first, ANYHOW).other
+    seen = cpi.counted(ENV, pi, 0.9, 200, rng)
+    found = values(seen, pi)
+    untried = (seen.P[np.arange(16), :, np.arange(16)] == 1) & (seen.r == 0)
+    assert untried.sum() > 40
+    np.testing.assert_allclose(found.a[untried], (-0.1 * found.v[:, None] * np.ones(4))[untried], atol=1e-12)
+    assert (cpi.greedy(found.a, pi) == pi).all()

@@ -21,9 +21,9 @@ from rlnotes.lm.config import preset_config
 from rlnotes.lm.critic import Critic, exact_values, token_advantages
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.sampler import Sampler
-from rlnotes.lm.shipped import load_weights
 from rlnotes.lm.tasks import Reverse
 from rlnotes.lm.token_ppo import TokenPPOConfig, token_ppo
+from rlnotes.lm.warm_start import load_weights
 from rlnotes.objectives.gates import Clip, Gate, no_gate
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
@@ -62,7 +62,7 @@ def test_chapter_06_a_transformer_and_its_critic_learn_from_twenty_rollouts(seed
     assert rows[0]["reward"] < 0.5
     prompts = task.sample(1024, torch.Generator().manual_seed(0), "heldout").prompts
     rollout = Sampler(9, 0).sample(policy, prompts, 1, torch.Generator().manual_seed(0))
-    rewards = task.score(rollout)
+    rewards = task.reward(rollout)
     assert rewards.mean() >= 0.9
     true = exact_values(policy, task, rollout)
     with torch.no_grad():

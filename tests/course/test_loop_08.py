@@ -13,8 +13,8 @@ from rlnotes.exact.groups import gradient_scale, wasted_share
 from rlnotes.exact.token_gradients import flat, reward_gradient, softmax_policy
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.trainer import Trainer
-from rlnotes.notebook.evidence import load_evidence, paired_interval
 from rlnotes.objectives import DAPO, DR_GRPO, GRPO, Choices
+from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
@@ -24,7 +24,7 @@ def after_training(choices: Choices, seed: int) -> tuple[float, float, float]:
     trainer = Trainer(TrainConfig(task="ramble", learning_rate=3e-4, seed=seed), choices=choices)
     list(trainer.run(30))
     rollout = trainer.sample(prompts=128, group_size=8, split="train", seed=7)
-    length, wrong = rollout.mask.sum(-1).float(), trainer.task.score(rollout) == 0
+    length, wrong = rollout.mask.sum(-1).float(), trainer.task.reward(rollout) == 0
     return 1 - wrong.float().mean().item(), length[wrong].mean().item(), length[~wrong].mean().item()
 
 
@@ -76,7 +76,7 @@ def test_chapter_08_two_kept_groups_point_where_all_groups_point():
 
 
 def test_chapter_08_what_the_stored_runs_are_said_to_show():
-    ramble, clip = load_evidence("08_ramble"), load_evidence("08_clip")
+    ramble, clip = load_table("08_ramble"), load_table("08_clip")
     wrong = {name: ramble.last(name, "length_wrong", 5) for name in ramble.rows}
     assert wrong["grpo"].min() > 15
     for name in ("grpo, constant", "grpo, token mean", "dr_grpo", "dapo"):

@@ -10,12 +10,12 @@ from rlnotes.exact import token_gradients, tokens
 from rlnotes.exact.gaussian_ratios import closed_share
 from rlnotes.exact.token_families import parity
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
-from rlnotes.notebook.evidence import load_evidence, paired_interval
 from rlnotes.objectives import GRPO, GSPO, Batch, Choices, policy_loss
 from rlnotes.objectives.gates import Clip, Correction, no_gate
 from rlnotes.objectives.ratios import sequence
+from rlnotes.studies import load_table, paired_interval
 
 NARROW = replace(GSPO, gate=Clip(0.03, 0.03))
 
@@ -130,7 +130,7 @@ def test_chapter_09_noise_averages_out_and_its_drift_does_not():
     prompts = trainer.task.sample(128, torch.Generator().manual_seed(5)).prompts
     rollout = trainer.sampler.sample(trainer.model, prompts, 16, torch.Generator().manual_seed(6))
     with torch.no_grad():
-        log_r = (score(trainer.model, rollout) - rollout.logp_behavior) * rollout.mask
+        log_r = (token_logp(trainer.model, rollout) - rollout.logp_behavior) * rollout.mask
     log_s, spread = log_r.sum(-1) / rollout.mask.sum(-1), log_r[rollout.mask].std()
     assert log_s.std() < 0.5 * spread
     assert log_s.mean() < -4 * log_s.std() / len(log_s) ** 0.5
@@ -147,8 +147,8 @@ def test_chapter_09_without_a_correction_the_ratio_to_pi_k_knows_nothing_of_the_
     made = Batch(log_pi, torch.ones(1, 4, dtype=torch.bool), one, log_pi.detach() - noise, log_pi.detach())
     wide = replace(GSPO, gate=Clip(0.2, 0.2))
     to_pi_k = replace(wide, anchor="proximal")
-    whole = replace(to_pi_k, correction=Correction(2.0, ratio=sequence))
-    each = replace(to_pi_k, correction=Correction(2.0))
+    whole = replace(to_pi_k, correction=Correction(high=2.0, ratio=sequence))
+    each = replace(to_pi_k, correction=Correction(high=2.0))
     for choices, weight in (
         (wide, np.exp(0.3 / 4)),
         (to_pi_k, 1.0),
@@ -162,7 +162,7 @@ def test_chapter_09_without_a_correction_the_ratio_to_pi_k_knows_nothing_of_the_
 
 
 def test_chapter_09_gspo_is_ahead_in_the_median_and_of_noise_five_seeds_say_nothing():
-    clean, noisy = load_evidence("09_gspo"), load_evidence("09_noise")
+    clean, noisy = load_table("09_gspo"), load_table("09_noise")
 
     def gain(table, ours: str, theirs: str) -> np.ndarray:
         return table.last(ours, "accuracy") - table.last(theirs, "accuracy")

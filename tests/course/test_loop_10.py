@@ -10,11 +10,11 @@ from scipy.optimize import root_scalar
 
 from rlnotes.exact import token_gradients, tokens
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
-from rlnotes.notebook.evidence import load_evidence, paired_interval
 from rlnotes.objectives import GRPO, SAPO, Batch, Choices, policy_loss
 from rlnotes.objectives.gates import Cap, Clip, Gate, Soft, no_gate
+from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 CLIP, SHARP = Clip(0.2, 0.2), Soft(10.0, 10.5)
@@ -54,19 +54,19 @@ def after_one_rollout(choices: Choices) -> tuple[np.ndarray, np.ndarray]:
     """Ratios and advantages of the tokens that teach, after 16 updates."""
     trainer = Trainer(TrainConfig(task="sort", size=8, seed=0))
     rollout = trainer.sample(prompts=32, group_size=16, split="train")
-    advantages = choices.advantage(trainer.task.score(rollout), 16)
+    advantages = choices.advantage(trainer.task.reward(rollout), 16)
     optimizer = torch.optim.AdamW(trainer.model.parameters(), weight_decay=0.0)
     for update in range(16):
         rows = torch.arange(32).chunk(4)[update % 4]
         part, own = rollout.groups(rows), advantages.view(32, 16)[rows].flatten()
-        batch = Batch(score(trainer.model, part), part.mask, own, part.logp_behavior)
+        batch = Batch(token_logp(trainer.model, part), part.mask, own, part.logp_behavior)
         optimizer.param_groups[0]["lr"] = 3e-4 * min(1, (update + 1) / 10)
         optimizer.zero_grad()
         policy_loss(choices, batch).backward()
         torch.nn.utils.clip_grad_norm_(trainer.model.parameters(), 1.0)
         optimizer.step()
     with torch.no_grad():
-        ratio = (score(trainer.model, rollout) - rollout.logp_behavior).exp()
+        ratio = (token_logp(trainer.model, rollout) - rollout.logp_behavior).exp()
     taught = rollout.mask & (advantages != 0)[:, None]
     return ratio[taught].double().numpy(), advantages[:, None].expand_as(ratio)[taught].double().numpy()
 
@@ -93,12 +93,12 @@ def test_chapter_10_the_bias_of_four_gates_on_a_model_that_can_be_listed():
     true = token_gradients.flat(token_gradients.reward_gradient(model, pi))
     ratios, advantage = tokens.token_ratios(model, pi, mu), model.reward - tokens.expected_reward(model, mu)
     mean, bias = {}, {}
-    for gate in (no_gate, CLIP, Soft(), SHARP, Cap(3.0)):
+    for gate in (no_gate, CLIP, Soft(), SHARP, Cap(high=3.0)):
         weights = push(gate, ratios, advantage[..., None])
         mean[gate] = token_gradients.flat(token_gradients.mean_gradient(model, pi, mu, weights))
         bias[gate] = np.linalg.norm(mean[gate] - true) / np.linalg.norm(true)
     assert bias[no_gate] < bias[Soft()] < 1.1 * bias[no_gate] < bias[SHARP] < 1 < bias[CLIP]
-    assert bias[Cap(3.0)] == pytest.approx(bias[no_gate], rel=1e-2)
+    assert bias[Cap(high=3.0)] == pytest.approx(bias[no_gate], rel=1e-2)
     assert mean[CLIP] @ true < 0 < mean[Soft()] @ true
 
 
@@ -129,7 +129,7 @@ def test_chapter_10_the_clip_is_more_biased_than_no_gate_on_other_models(seed: i
 
 
 def test_chapter_10_what_the_stored_comparison_shows():
-    evidence = load_evidence("10_sapo")
+    evidence = load_table("10_sapo")
     last = {name: evidence.last(name, "accuracy") for name in evidence.rows}
 
     def difference(a: str, b: str, rate: str):

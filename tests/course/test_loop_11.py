@@ -14,10 +14,10 @@ from rlnotes.exact.slips import Slips
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import RolloutWeights, TrainConfig
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
-from rlnotes.notebook.evidence import Interval, load_evidence, paired_interval
 from rlnotes.objectives import PG_IS, SEQ_TIS, SEQUENCE_IS, Batch, Choices, policy_loss
+from rlnotes.studies import Interval, load_table, paired_interval
 
 
 def config(task: str, seed: int, rate: float, sampler: RolloutWeights) -> TrainConfig:
@@ -37,8 +37,8 @@ def test_chapter_11_seq_tis_learns_reverse_behind_eight_bits(seed: int):
 
 
 def gradient(trainer: Trainer, choices: Choices, rollout: Rollout) -> Tensor:
-    advantages = choices.advantage(trainer.task.score(rollout), 16)
-    batch = Batch(score(trainer.model, rollout), rollout.mask, advantages, rollout.logp_behavior)
+    advantages = choices.advantage(trainer.task.reward(rollout), 16)
+    batch = Batch(token_logp(trainer.model, rollout), rollout.mask, advantages, rollout.logp_behavior)
     slopes = torch.autograd.grad(-policy_loss(choices, batch), list(trainer.model.parameters()))
     return torch.cat([slope.flatten() for slope in slopes])
 
@@ -47,7 +47,7 @@ def inner(a: Tensor, b: Tensor) -> float:
     return (a.sum(0) @ b.sum(0) - (a * b).sum()).item() / (len(a) * (len(a) - 1))
 
 
-NAMED = {"none": replace(PG_IS, anchor="current"), "token": PG_IS, "sequence": SEQUENCE_IS, "seq-tis": SEQ_TIS}
+NAMED = {"none": replace(PG_IS, anchor="current"), "pg_is": PG_IS, "sequence_is": SEQUENCE_IS, "seq_tis": SEQ_TIS}
 
 
 def after_sixteen_updates(seed: int) -> dict[str, tuple[float, float, float]]:
@@ -75,13 +75,13 @@ def test_chapter_11_what_holds_in_five_sets_after_sixteen_updates_and_what_does_
     sets = [after_sixteen_updates(seed) for seed in range(5)]
     for found in sets:
         along, noise = ({name: row[i] for name, row in found.items()} for i in range(2))
-        assert 0 < along["seq-tis"] < min(along["token"], along["sequence"])
-        assert noise["seq-tis"] < noise["fresh"]
-    for name in ("token", "sequence", "seq-tis"):
+        assert 0 < along["seq_tis"] < min(along["pg_is"], along["sequence_is"])
+        assert noise["seq_tis"] < noise["fresh"]
+    for name in ("pg_is", "sequence_is", "seq_tis"):
         assert np.median([found[name][2] / found["fresh"][2] for found in sets]) < 0.5
     none = [found["none"][0] for found in sets]
     assert min(none) < 0 < max(none), "without a correction the sign depends on the set"
-    first = {max(("token", "sequence", "seq-tis"), key=lambda name, found=found: found[name][2]) for found in sets}
+    first = {max(("pg_is", "sequence_is", "seq_tis"), key=lambda name, found=found: found[name][2]) for found in sets}
     assert len(first) > 1, "the table does not rank the corrections"
 
 
@@ -127,31 +127,31 @@ def holds_zero(found: Interval) -> bool:
 
 
 def test_chapter_11_what_the_table_of_sixteen_updates_shows():
-    evidence = load_evidence("11_int8")
+    evidence = load_table("11_int8")
     last = {name: evidence.last(name, "accuracy") for name in evidence.rows}
     for bits in ("int8", "int4"):
-        ends = [last[f"{name} {bits} 1e-4"] for name in ("token", "sequence", "seq-tis")]
-        assert 0.05 < paired_interval(ends[2], ends[0]).median < 0.15
+        ends = [last[f"{name} {bits} 1e-4"] for name in ("pg_is", "sequence_is", "seq_tis")]
+        assert 0.05 < paired_interval(ends[2], ends[0]).value < 0.15
         assert paired_interval(ends[2], ends[0]).low > 0
         assert holds_zero(paired_interval(ends[2], ends[1])) and holds_zero(paired_interval(ends[1], ends[0]))
     for bits in ("float32", "int8", "int4"):
-        medians = [np.median(last[f"{name} {bits} 3e-4"]) for name in ("token", "sequence", "seq-tis")]
+        medians = [np.median(last[f"{name} {bits} 3e-4"]) for name in ("pg_is", "sequence_is", "seq_tis")]
         assert medians[0] <= 0.1 and max(medians) < 0.43
     differs = [
         not holds_zero(paired_interval(last[f"{name} {bits} 3e-4"], last[f"{name} float32 3e-4"]))
-        for name in ("token", "sequence", "seq-tis")
+        for name in ("pg_is", "sequence_is", "seq_tis")
         for bits in ("int8", "int4")
     ]
     assert sum(differs) == 1
-    assert np.median(evidence.last("seq-tis int4 3e-4", "ess_sequence")) > 0.8
-    assert np.median(evidence.last("seq-tis int8 3e-4", "staleness")) < 1e-3
+    assert np.median(evidence.last("seq_tis int4 3e-4", "ess_sequence")) > 0.8
+    assert np.median(evidence.last("seq_tis int8 3e-4", "staleness")) < 1e-3
 
 
 def test_chapter_11_with_one_update_no_correction_shows():
-    evidence = load_evidence("11_once")
+    evidence = load_table("11_once")
     last = {name: evidence.last(name, "accuracy") for name in evidence.rows}
     for name in ("none int8", "none int4"):
         assert holds_zero(paired_interval(last[name], last["none float32"]))
-    for name in ("token", "sequence", "seq-tis"):
+    for name in ("pg_is", "sequence_is", "seq_tis"):
         assert holds_zero(paired_interval(last[f"{name} int4"], last["none int4"]))
-    assert holds_zero(paired_interval(last["token int8"], last["none int8"]))
+    assert holds_zero(paired_interval(last["pg_is int8"], last["none int8"]))

@@ -13,12 +13,11 @@ from rlnotes.exact import mixtures
 from rlnotes.exact.mixtures import Mixture, step_kernel
 from rlnotes.exact.random_mdps import any_mdp, random_policy, step_mixture, trajectory_mixture
 from rlnotes.lm.asynchronous import AsyncTrainer
-from rlnotes.lm.behavior import Behavior
+from rlnotes.lm.behavior import Behavior, VersionMixture
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.trainer import Trainer
-from rlnotes.lm.versions import VersionMixture
-from rlnotes.notebook.evidence import load_evidence, paired_interval
 from rlnotes.objectives import GRPO
+from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
@@ -104,7 +103,7 @@ def test_chapter_12_three_versions_need_a_larger_radius_than_their_pairs():
 
 
 def test_chapter_12_what_the_stored_comparison_shows():
-    evidence = load_evidence("12_levels")
+    evidence = load_table("12_levels")
     last = {name: evidence.last(name, "accuracy") for name in evidence.rows}
     stale = {name: evidence.last(name, "staleness", 40) for name in evidence.rows}
     for lag in (64, 256):
@@ -115,7 +114,7 @@ def test_chapter_12_what_the_stored_comparison_shows():
         assert sizes.low <= 0 <= sizes.high
         switched = paired_interval(last[switching], last["fresh"])
         assert switched.low <= 0 <= switched.high
-        assert -0.035 < paired_interval(last[kept], last["fresh"]).median < -0.01
+        assert -0.035 < paired_interval(last[kept], last["fresh"]).value < -0.01
         assert paired_interval(last[kept], last["fresh"]).high < 0
         for half in (kept, switching):
             assert 1.7 < np.median(stale[old]) / np.median(stale[half]) < 2.3

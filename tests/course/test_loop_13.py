@@ -1,4 +1,4 @@
-"""The loops of chapter 13 reach their threshold on three of three seeds, and show what the chapter says of them."""
+"""The loops of chapter 13 reach their threshold on five of five seeds, and show what the chapter says of them."""
 
 from typing import get_args
 
@@ -8,9 +8,9 @@ import pytest
 from rlnotes.estimators.divergences import log_probs, tv, tv_estimate
 from rlnotes.exact.constrained_update import Mechanism, StaleData, clip_band, clipped_update, constrained_update
 from rlnotes.exact.mdp import softmax
-from rlnotes.notebook.evidence import load_evidence, paired_interval
+from rlnotes.studies import load_table, paired_interval
 
-SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
+SEEDS = pytest.mark.parametrize("seed", range(5))
 
 
 def one_state(mu: np.ndarray, current: np.ndarray, advantages: np.ndarray) -> StaleData:
@@ -29,7 +29,7 @@ def test_chapter_13_method_1_learns_reverse_from_data_sixteen_updates_old(seed: 
     rows = list(trainer.run(30))
     assert trainer.evaluate(1024) >= 0.8
     assert rows[-1]["lag"] == 16
-    assert np.mean([row["staleness"] - row["update_shift"] for row in rows[5:]]) > 0
+    assert all(row["staleness"] > row["update_shift"] for row in rows[3:])
     assert np.mean([row["no_gradient"] for row in rows]) < 0.01
 
 
@@ -116,7 +116,7 @@ def test_chapter_13_staleness_moves_the_optimum_of_ppo_and_not_of_the_others():
     assert max(largest["method 1"], largest["method 2"]) <= 0.2 + 1e-6
 
 
-def test_chapter_13_a_filter_praises_what_all_samples_condemn_and_a_clip_does_not():
+def test_chapter_13_a_filter_praises_what_all_samples_condemn_and_methods_1_and_2_do_not():
     mu, current, new = np.array([[0.49, 0.49, 0.02], [0.46, 0.46, 0.08], [0.48, 0.40, 0.12]])
     advantages = np.array([0.2, -0.1, -3.0])
     advantages -= mu @ advantages
@@ -131,6 +131,25 @@ def test_chapter_13_a_filter_praises_what_all_samples_condemn_and_a_clip_does_no
         assert data.clipped(mechanism, 0.2, new[None]) < data.clipped(mechanism, 0.2, current[None])
 
 
+def test_chapter_13_ppo_on_stale_data_praises_a_loss_and_methods_1_and_2_never_do():
+    mu, current, new = np.array([[0.2, 0.4, 0.4], [0.6, 0.2, 0.2], [0.3, 0.5, 0.2]])
+    rng = np.random.default_rng(1)
+    cases = [(mu, current, new, np.array([2.0, 0.5, -1.5]))]
+    cases += [(*rng.dirichlet(np.ones(3), 3), rng.normal(size=3)) for _ in range(1000)]
+    praised = dict.fromkeys(get_args(Mechanism), 0)
+    for i, (mu, current, new, advantages) in enumerate(cases):
+        data = one_state(mu, current, advantages - mu @ advantages)
+        rise = data.surrogate(new[None]) - data.surrogate(current[None])
+        found = {m: data.clipped(m, 0.2, new[None]) - data.clipped(m, 0.2, current[None]) for m in praised}
+        for mechanism in ("method 1", "method 2"):
+            assert found[mechanism] <= rise + 1e-12
+        for mechanism in praised:
+            praised[mechanism] += found[mechanism] > 1e-9 and rise < -1e-9
+        if i == 0:
+            assert rise == pytest.approx(-0.45) and found["ppo"] == pytest.approx(0.14)
+    assert praised["ppo"] > 30 and praised["method 1"] == praised["method 2"] == 0
+
+
 def test_chapter_13_a_window_bounds_staleness_by_the_sum_of_the_updates():
     rng, policies = np.random.default_rng(0), [np.full(50, 0.02)]
     for _ in range(16):
@@ -139,36 +158,37 @@ def test_chapter_13_a_window_bounds_staleness_by_the_sum_of_the_updates():
     assert 0 < np.abs(policies[-1] - policies[0]).sum() / 2 <= sum(moves) <= 16 * max(moves)
 
 
-def test_chapter_13_a_few_bits_reroute_few_tokens_and_those_are_far_off():
+@SEEDS
+def test_chapter_13_a_few_bits_reroute_few_tokens_and_those_are_far_off(seed: int):
     from rlnotes.lm.behavior import Behavior
     from rlnotes.lm.config import TrainConfig
     from rlnotes.lm.mismatch import layer_mismatch
     from rlnotes.lm.trainer import Trainer
 
-    trainer = Trainer(TrainConfig(task="sort", size=5, preset="moe-top1", warm_start="train"))
+    trainer = Trainer(TrainConfig(task="sort", size=5, preset="moe-top1", warm_start="train", seed=seed))
     for _ in trainer.run(steps=0):
         pass
     found = layer_mismatch(trainer.model, trainer.sample(prompts=64, group_size=8), Behavior("int4"))
     assert 0 < found.rerouted.float().mean().item() < 0.1
-    assert found.gaps[found.rerouted].mean() > 5 * found.gaps[~found.rerouted].mean()
+    assert found.gaps[found.rerouted].mean() > 20 * found.gaps[~found.rerouted].mean()
     order = layer_mismatch(trainer.model, trainer.sample(prompts=64, group_size=8), Behavior(blocks=4))
     assert 0 < order.largest_gap < 1e-4
 
 
 def test_chapter_13_what_the_stored_comparison_shows():
-    clips, lags = ("ppo", "method 1", "method 2", "no clip"), (0, 4, 16, 64)
+    clips, lags = ("stale_ppo", "method_1", "method_2", "unclipped"), (0, 4, 16, 64)
     for name, rate in (("13_stale", "small"), ("13_stale_fast", "large")):
-        table = load_evidence(name)
+        table = load_table(name)
 
         def late(clip: str, lag: int, metric: str, table=table) -> np.ndarray:
             return table.last(f"{clip}, lag {lag}", metric, 4)
 
         def ahead(clip: str, lag: int, metric: str = "accuracy", late=late):
-            return paired_interval(late(clip, lag, metric), late("ppo", lag, metric))
+            return paired_interval(late(clip, lag, metric), late("stale_ppo", lag, metric))
 
         # one objective at rho_k = 1: the same runs, and what chance does to Method 2
-        assert (late("method 1", 0, "accuracy") == late("ppo", 0, "accuracy")).all()
-        chance = max(-ahead("method 2", 0).low, ahead("method 2", 0).high)
+        assert (late("method_1", 0, "accuracy") == late("stale_ppo", 0, "accuracy")).all()
+        chance = max(-ahead("method_2", 0).low, ahead("method_2", 0).high)
         assert 0 < chance < (0.015 if rate == "small" else 0.065)
         median = {
             (metric, clip, lag): np.median(late(clip, lag, metric))
@@ -182,17 +202,19 @@ def test_chapter_13_what_the_stored_comparison_shows():
             assert all(ahead(clip, lag, "no_gradient").high < 0 for clip in clips[1:])
         held = {(c, lag) for c in clips[1:3] for lag in lags if ahead(c, lag, "update_shift").high < 0}
         if rate == "small":
-            assert median["update_shift", "ppo", 16] > 1.5 * median["update_shift", "method 2", 16]
-            assert ahead("method 2", 16).low > 0 >= ahead("method 2", 64).low
+            assert median["update_shift", "stale_ppo", 16] > 1.5 * median["update_shift", "method_2", 16]
+            assert ahead("method_2", 16).low > 0 >= ahead("method_2", 64).low
             assert min(median["accuracy", clip, lag] for clip in clips for lag in lags) > 0.65
-            assert held == {("method 1", 16), ("method 2", 16), ("method 2", 64)}
-            assert ahead("method 1", 4).high < 0 and ahead("no clip", 0).high < 0
+            assert held == {("method_1", 16), ("method_2", 16), ("method_2", 64)}
+            assert ahead("method_1", 4).high < 0 and ahead("unclipped", 0).high < 0
         else:
-            assert held == {("method 1", 64)}
-            assert median["update_shift", "method 2", 64] > 1.9 * median["update_shift", "method 2", 0]
-            assert median["update_shift", "method 1", 64] < 0.7 * median["update_shift", "ppo", 64]
-            assert median["staleness", "ppo", 64] == min(median["staleness", clip, 64] for clip in clips)
-            assert max(median["accuracy", "no clip", lag] for lag in lags[1:]) < 0.2
+            assert held == {("method_1", 64)}
+            assert median["update_shift", "method_2", 64] > 1.9 * median["update_shift", "method_2", 0]
+            assert median["update_shift", "method_1", 64] < 0.7 * median["update_shift", "stale_ppo", 64]
+            assert median["staleness", "stale_ppo", 64] == min(median["staleness", clip, 64] for clip in clips)
+            assert max(median["accuracy", "unclipped", lag] for lag in lags[1:]) < 0.2
             beside = {(clip, lag): ahead(clip, lag) for clip in clips[1:3] for lag in lags[1:]}
             told_apart = [key for key, found in beside.items() if found.low > 0 or found.high < 0]
-            assert told_apart == [("method 2", 16)] and beside["method 2", 16].high < -0.1
+            assert told_apart == [("method_2", 16)] and beside["method_2", 16].high < -0.1
+        for lag in (16, 64):  # S_k beside U_k, which is of a round of four steps
+            assert median["staleness", "stale_ppo", lag] < lag / 4 * median["update_shift", "stale_ppo", lag]

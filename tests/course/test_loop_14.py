@@ -1,16 +1,26 @@
 """The loops of chapter 14 reach their threshold on three of three seeds, and show what the chapter says of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from rlnotes.bounds import derived, tokens
 from rlnotes.bounds import token_closed_forms as forms
-from rlnotes.estimators import token_divergences as divergences
+from rlnotes.estimators.importance import monte_carlo
+from rlnotes.exact import token_divergences as divergences
 from rlnotes.exact import token_families as families
 from rlnotes.exact.random_tokens import REGIMES, random_case
 from rlnotes.exact.token_surrogates import error, surrogate
-from rlnotes.exact.tokens import improvement, log_token_ratios, sequence_probs
-from rlnotes.notebook.evidence import load_evidence, paired_interval
+from rlnotes.exact.tokens import (
+    improvement,
+    log_token_ratios,
+    sequence_probs,
+    sequences,
+    single_prompt,
+    single_prompt_policy,
+)
+from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
@@ -31,6 +41,57 @@ def test_chapter_14_trm_learns_to_sort_behind_a_sampler_whose_routes_flip(seed: 
     assert trainer.evaluate(1024) >= 0.55
     assert all(0 < row["mismatch"] < 0.05 for row in rows)
     assert max(row["no_gradient"] for row in rows) > 0.05
+
+
+@SEEDS
+def test_chapter_14_the_certificate_refuses_an_update_and_is_below_its_true_change(seed: int):
+    import torch
+
+    from rlnotes.lm.behavior import Behavior
+    from rlnotes.lm.certificate import certificate
+    from rlnotes.lm.config import TrainConfig
+    from rlnotes.lm.mismatch import read
+    from rlnotes.lm.trainer import Trainer
+    from rlnotes.objectives import TRM
+
+    settings = dict(task="sort", size=8, preset="moe-top1", epochs=4, minibatches=4, learning_rate=1e-4)
+    config = TrainConfig(seed=seed, rollout_weights="float8", **settings)  # type: ignore[arg-type]
+    trainer = Trainer(config, choices=TRM)
+    for _ in trainer.run(5):
+        pass
+    prompts = trainer.task.sample(128, torch.Generator().manual_seed(7), "heldout").prompts
+    rollout = trainer.sampler.sample(trainer.model, prompts, 16, torch.Generator().manual_seed(7))
+    mu = read(trainer.sampler.behavior.rollout_model(trainer.model), rollout).log_probs
+
+    def rewards(behavior: Behavior) -> torch.Tensor:
+        sampler = replace(trainer.sampler, behavior=behavior)
+        drawn = trainer.task.sample(2048, torch.Generator().manual_seed(11), "heldout").prompts
+        return trainer.task.reward(sampler.sample(trainer.model, drawn, 1, torch.Generator().manual_seed(11))).double()
+
+    before = rewards(trainer.sampler.behavior)
+    for _ in trainer.run(trainer.step + 1):
+        pass
+    change = monte_carlo(rewards(Behavior()) - before)
+    pi = read(trainer.model, rollout).log_probs
+    assert TRM.keep is not None
+    found = certificate(mu, pi, rollout, trainer.task.reward(rollout), TRM.keep)
+    assert max(found.masked_promise, found.least_by_kl, found.least_by_tv) < 0
+    assert float(change.mean) > found.masked_promise - 4 * float(change.standard_error)
+    assert abs(float(change.mean)) < 0.2
+
+
+def test_chapter_14_eight_coins_the_plain_estimate_a_cap_and_a_log():
+    T, rows = 8, []
+    m = single_prompt(sequences(2, T).sum(1) > T / 2, 2, T)
+    for one in (0.5, 0.65):
+        rows.append(single_prompt_policy([np.tile([1 - one, one], (2**t, 1)) for t in range(T)]))
+    old, new = rows
+    w, p = np.exp(log_token_ratios(m, new, old).sum(-1)), sequence_probs(m, old)
+    means = [(p * m.reward * x).sum() for x in (w - 1, np.minimum(w, 5) - 1, np.maximum(np.log(w), -1))]
+    assert means == pytest.approx([0.3431, 0.3308, 0.2015], abs=5e-5)
+    assert means[0] == pytest.approx(improvement(m, new, old))
+    spreads = [np.sqrt((p * (m.reward * x) ** 2).sum() - ((p * m.reward * x).sum()) ** 2) for x in (w - 1, np.log(w))]
+    assert spreads[0] > 2 * spreads[1]
 
 
 def test_chapter_14_one_flipped_route_moves_a_token_far_more_than_the_others():
@@ -160,7 +221,7 @@ def test_chapter_14_a_sum_grows_with_length_and_maximum_and_mean_do_not(length: 
 
 
 def test_chapter_14_what_the_stored_runs_say():
-    table = load_evidence("14_trm")
+    table = load_table("14_trm")
 
     def gap(one: str, other: str):
         return paired_interval(table.last(one, "accuracy", 4), table.last(other, "accuracy", 4))
@@ -168,15 +229,15 @@ def test_chapter_14_what_the_stored_runs_say():
     assert gap("trm, float8 1e-4", "grpo, float8 1e-4").high < 0
     assert gap("trm, float32 1e-4", "grpo, float32 1e-4").high < 0
     for copy in ("float8", "float32"):  # equal but for the mask
-        assert gap(f"clip, {copy} 1e-4", f"no mask, {copy} 1e-4").low > 0
-        for other in ("clip", "one-sided", "no mask"):
+        assert gap(f"clip, {copy} 1e-4", f"unmasked, {copy} 1e-4").low > 0
+        for other in ("clip", "trm_one_sided", "unmasked"):
             found = gap(f"trm, {copy} 1e-4", f"{other}, {copy} 1e-4")
             assert found.low < 0 < found.high
         assert gap(f"clip, {copy} 3e-4", f"trm, {copy} 3e-4").low > 0
         for rate in ("1e-4", "3e-4"):
-            found = gap(f"one-sided, {copy} {rate}", f"clip, {copy} {rate}")
+            found = gap(f"trm_one_sided, {copy} {rate}", f"clip, {copy} {rate}")
             assert found.low < 0 < found.high
-    for name in ("grpo", "no mask", "clip", "trm", "one-sided"):
+    for name in ("grpo", "unmasked", "clip", "trm", "trm_one_sided"):
         assert gap(f"{name}, float8 1e-4", f"{name}, float32 1e-4").high >= 0
     for copy in ("float8", "float32"):
         assert np.median(table.last(f"trm, {copy} 3e-4", "accuracy", 4)) < 0.05

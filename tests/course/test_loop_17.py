@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rlnotes.notebook.evidence import joined, load_evidence
 from rlnotes.notebook.exercise import find
-from rlnotes.notebook.rankings import AGGREGATES, p_values, place_table, told_apart, verdicts_by_seeds, wrong_orders
-from rlnotes.notebook.scores import Scores, probability_of_improvement, score, scores, standings
+from rlnotes.studies import joined, load_table
+from rlnotes.studies.rankings import AGGREGATES, p_values, place_table, told_apart, verdicts_by_seeds, wrong_orders
+from rlnotes.studies.scores import Scores, probability_of_improvement, score, scores, standings
 
-TABLE = load_evidence("17_arena")
+TABLE = load_table("17_arena")
 FOUND = scores(TABLE)
 RECIPES = [*FOUND.values]
 SORTS = ("sort", "sort-int4", "sort-stale")
@@ -23,15 +23,15 @@ def of(found: Scores, recipe: str, task: str) -> np.ndarray:
 
 
 def parts(task: str) -> Scores:
-    return scores(joined(TABLE, load_evidence("17_parts")), [task])
+    return scores(joined(TABLE, load_table("17_parts")), [task])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_chapter_17_an_advantage_that_is_never_negative_finds_the_needles(seed: int):
-    from rlnotes.lm.arena import arena
-    from rlnotes.lm.arena_parts import up
-    from rlnotes.lm.compare import run
     from rlnotes.objectives import RLOO
+    from rlnotes.studies.arena import arena
+    from rlnotes.studies.arena_parts import up
+    from rlnotes.studies.run import run
 
     study = arena({"mine": replace(RLOO, advantage=up)}, ("needle",), (1.5e-4,))
     (method,) = study.methods
@@ -41,19 +41,22 @@ def test_chapter_17_an_advantage_that_is_never_negative_finds_the_needles(seed: 
 
 
 def test_chapter_17_without_the_push_down_rloo_learns_to_sort_live():
-    from rlnotes.lm.arena import ARENA_TASKS, BASE
-    from rlnotes.lm.arena_parts import up
     from rlnotes.lm.trainer import Trainer
     from rlnotes.objectives import RLOO
+    from rlnotes.studies.arena import ARENA_TASKS, BASE
+    from rlnotes.studies.arena_parts import up
 
-    config = replace(BASE, **ARENA_TASKS["sort"].changes, learning_rate=1.5e-4, seed=11)
+    config = replace(BASE, **ARENA_TASKS["sort"].changes, seed=11)
     ends = []
-    for choices in (RLOO, replace(RLOO, advantage=up)):
-        trainer = Trainer(config, choices=choices)
+    for choices, rate in ((RLOO, 5e-5), (replace(RLOO, advantage=up), 1.5e-4)):  # each at its own rate
+        trainer = Trainer(replace(config, learning_rate=rate), choices=choices)
         for _ in trainer.run(24):
             pass
         ends.append(trainer.evaluate(512))
-    assert ends[0] < 0.1 < 0.7 < ends[1]
+    assert ends[0] < 0.7 < 0.75 < ends[1]
+    both = joined(TABLE, load_table("17_parts"))
+    stored = [both.last(method, "accuracy", 1) for method in ("rloo, sort 5e-5", "rloo_up, sort 1.5e-4")]
+    assert stored[0].max() < 0.62 < 0.76 < stored[1].min()
 
 
 def test_chapter_17_two_lucky_runs():
@@ -85,20 +88,20 @@ def test_chapter_17_on_needle_thirteen_recipes_are_at_the_ceiling():
 
 
 def test_chapter_17_the_clip_of_the_gradient_alone_makes_one_objective_the_other(monkeypatch: pytest.MonkeyPatch):
-    from rlnotes.lm.arena import arena
-    from rlnotes.lm.compare import run
     from rlnotes.lm.trainer import Trainer
     from rlnotes.objectives import DR_GRPO, STALE_PPO
+    from rlnotes.studies.arena import arena
+    from rlnotes.studies.run import run
 
     assert replace(STALE_PPO, aggregation=DR_GRPO.aggregation) == DR_GRPO
     norms: list[float] = []
-    update = Trainer._update
+    update = Trainer.update
 
     def watched(self: Trainer, learning_rate: float, updates_before: int) -> float:
         norms.append(update(self, learning_rate, updates_before))
         return norms[-1]
 
-    monkeypatch.setattr(Trainer, "_update", watched)
+    monkeypatch.setattr(Trainer, "update", watched)
     study = arena(("stale_ppo",), ("needle",), (1.5e-4,))
     (method,), made, clipped = study.methods, {}, {}
     for clip in (1.0, 5.0):
@@ -112,17 +115,21 @@ def test_chapter_17_the_clip_of_the_gradient_alone_makes_one_objective_the_other
     assert 0.15 < clipped[1.0] < 0.35 and clipped[5.0] < 0.02
 
 
-@pytest.mark.parametrize("name", ["dppo_kl", "dppo_tv"])
-def test_chapter_17_with_a_clip_that_does_not_count_tokens_dppo_sorts_better(name: str):
-    from rlnotes.lm.arena import arena
-    from rlnotes.lm.compare import run
-
-    (rate,) = {TABLE.labels[FOUND.methods[one]["sort"]]["rate"] for one in (name, "grpo")}
-    study = arena((name,), ("sort",), (float(rate),))
-    (method,) = study.methods
-    rows = run(replace(study, base=replace(study.base, gradient_clip=9.0)), method, 0)
-    columns = {key: np.array([row.get(key, np.nan) for row in rows], float) for key in ("tokens", "accuracy")}
-    assert score(columns, study.tokens_of(method)) > of(FOUND, name, "sort").mean() + 0.02
+def test_chapter_17_with_a_clip_that_does_not_count_tokens_dppo_sorts_better():
+    """Five runs against ten, tuned anew: the rate stays, DPPO-TV's lag behind GRPO goes."""
+    norm = joined(TABLE, load_table("17_norm"))
+    needle, sort = (scores(norm, [task]) for task in ("needle", "sort"))
+    made, divided, summed = (needle.values[name][0, :5] for name in ("stale_ppo clip 5", "dr_grpo", "stale_ppo"))
+    assert np.abs(made - divided).max() < 0.0015 < 0.03 < (made - summed).min()
+    grpo = sort.values["grpo"][0]
+    for name, gain, p in (("dppo_kl", 0.04, 0.05), ("dppo_tv", 0.06, 0.01)):
+        assert norm.labels[sort.methods[f"{name} clip 9"]["sort"]]["rate"] == "1.5e-4"
+        made, own = (sort.values[one][0] for one in (f"{name} clip 9", name))
+        assert made.mean() - own.mean() == pytest.approx(gain, abs=0.005)
+        assert stats.mannwhitneyu(made, own).pvalue < p
+        assert stats.mannwhitneyu(made, grpo).pvalue > 0.3
+    lags = [sort.values[name][0].mean() - grpo.mean() for name in ("dppo_tv", "dppo_tv clip 9")]
+    assert lags[0] < -0.06 and abs(lags[1]) < 0.005
 
 
 def test_chapter_17_with_sort_counted_once_the_first_is_twenty_first():
@@ -130,6 +137,11 @@ def test_chapter_17_with_sort_counted_once_the_first_is_twenty_first():
     assert four["interquartile mean"][RECIPES.index("vanilla_pg")] == 21
     assert four["interquartile mean"][RECIPES.index("sapo_one_sided")] == 2
     assert four["mean"][RECIPES.index("vanilla_pg")] == 1
+    values = np.array([*scores(TABLE, ["reverse", "sort", "ramble", "needle"]).values.values()])
+    trimmed = {cut: stats.trim_mean(values.reshape(len(RECIPES), -1), cut, 1) for cut in (0.1, 0.2)}
+    by_rank = -np.mean([stats.rankdata(-task) for task in values.mean(2).T], 0)
+    assert RECIPES[trimmed[0.1].argmax()] == RECIPES[by_rank.argmax()] == "vanilla_pg"
+    assert 1 + (trimmed[0.2] > trimmed[0.2][RECIPES.index("vanilla_pg")]).sum() == 17
     ranks = [stats.rankdata([of(FOUND, name, task).mean() for name in RECIPES]) for task in FOUND.tasks]
     alike = np.corrcoef(ranks)
     at = [FOUND.tasks.index(task) for task in SORTS]
@@ -178,12 +190,12 @@ def test_chapter_17_what_makes_the_plain_gradient_good_on_sort_and_slow_on_needl
 
 
 def test_chapter_17_a_needle_may_be_found_in_part_and_only_what_is_above_the_others_mean_counts():
-    from rlnotes.lm.arena import ARENA_TASKS, BASE
-    from rlnotes.lm.arena_parts import above, undecided
     from rlnotes.lm.trainer import Trainer
+    from rlnotes.studies.arena import ARENA_TASKS, BASE
+    from rlnotes.studies.arena_parts import above, undecided
 
     trainer = Trainer(replace(BASE, **ARENA_TASKS["needle"].changes))
-    rewards = trainer.task.score(trainer.sample(16, 16))
+    rewards = trainer.task.reward(trainer.sample(16, 16))
     assert {0.0, 0.25} <= {*rewards.tolist()} <= {0.0, 0.25, 0.5, 0.75, 1.0}
     groups = np.array([[0.25, 0.5, 0, 0.75], [0.25] * 4, [1, 0, 0, 1], [0.25, 0, 0, 0]])
     given = rewards.new_tensor(groups.ravel())
@@ -206,11 +218,11 @@ def test_chapter_17_dapo_is_worse_by_the_share_of_its_own_ceiling_too():
 
 
 def test_chapter_17_the_part_holds_on_tasks_that_it_was_not_made_for():
-    fresh = joined(TABLE, load_evidence("17_fresh"))
+    fresh = joined(TABLE, load_table("17_fresh"))
     for task, behind in dict(reverse={"vanilla_pg"}, ramble={"vanilla_pg", "grpo"}).items():
         means = {name: own.mean() for name, own in scores(fresh, [task]).values.items()}
         assert {name for name, mean in means.items() if mean > means["rloo_up"]} == behind
-    both = joined(fresh, load_evidence("17_parts"))
+    both = joined(fresh, load_table("17_parts"))
     found = [scores(both, [task]).values for task in ("reverse", "sort", "ramble", "needle")]
     ours, theirs = ([own[name][0] for own in found] for name in ("rloo_up", "vanilla_pg"))
     assert np.mean([x.mean() - y.mean() for x, y in zip(ours, theirs, strict=True)]) > 0.01
@@ -218,7 +230,7 @@ def test_chapter_17_the_part_holds_on_tasks_that_it_was_not_made_for():
 
 
 def test_chapter_17_a_wider_grid_changes_some_and_not_first_and_last():
-    wide = joined(TABLE, load_evidence("17_wider"))
+    wide = joined(TABLE, load_table("17_wider"))
     new = {
         (name, task)
         for task, names in dict(

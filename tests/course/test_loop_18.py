@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlnotes.chapters.explorers import EXPLORERS
-from rlnotes.notebook.evidence import load_evidence, paired_interval
+from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
@@ -49,11 +49,11 @@ def test_chapter_18_our_trainer_learns_and_the_true_change_lies_between_the_boun
         list(own.run(own.step + more))
         pi_rows, after = rows_and_reward()
         assert TRM.keep is not None
-        found = certificate(mu_rows, pi_rows, batch, own.task.score(batch), TRM.keep)
+        found = certificate(mu_rows, pi_rows, batch, own.task.reward(batch), TRM.keep)
         noise = 4 * found.standard_error
         assert abs(after - before - found.surrogate) <= found.sequence_kl + noise
         log_r = torch.where(batch.mask, taken(pi_rows, batch.tokens) - taken(mu_rows, batch.tokens), 0.0)
-        promise = found.surrogate - (own.task.score(batch) * (log_r.expm1() - log_r).sum(1)).mean().item()
+        promise = found.surrogate - (own.task.reward(batch) * (log_r.expm1() - log_r).sum(1)).mean().item()
         assert found.least_by_kl < promise <= after - before + noise
         assert found.least_by_kl > 0.4 * (after - before) > 0 > found.surrogate - found.minoriser
     list(own.run(50))
@@ -176,56 +176,60 @@ def test_chapter_18_the_explorer_says_where_each_bound_ends():
 
 
 def test_chapter_18_what_the_page_says_of_the_stored_tables():
-    needle, trm = load_evidence("15_needle"), load_evidence("14_trm")
+    needle, trm = load_table("15_needle"), load_table("14_trm")
 
     def area(name: str, table=needle) -> np.ndarray:
         return np.array([values[1:].mean() for _, values in table.curves(name, "accuracy")])
 
-    assert paired_interval(area("dppo 1e-3"), area("clip-higher 1e-3")).low > 0.1
+    assert paired_interval(area("dppo_tv 1e-3"), area("clip_higher 1e-3")).low > 0.1
     for rate in ("3e-4", "1e-3"):
-        for other in ("relax both", "no mask"):
-            assert abs(paired_interval(area(f"dppo {rate}"), area(f"{other} {rate}")).median) < 0.012
-    sort = load_evidence("15_sort")
+        for other in ("relax_both", "unmasked"):
+            assert abs(paired_interval(area(f"dppo_tv {rate}"), area(f"{other} {rate}")).value) < 0.012
+    relaxed = paired_interval(area("dppo_tv 1e-3"), area("relax_both 1e-3"))
+    assert relaxed.high < 0 and relaxed.value == pytest.approx(-0.01, abs=0.001)
+    masked = [paired_interval(area(f"dppo_tv {rate}"), area(f"unmasked {rate}")) for rate in ("3e-4", "1e-3")]
+    assert masked[0].high < 0 < masked[1].high and masked[0].value == pytest.approx(-0.008, abs=0.001)
+    sort = load_table("15_sort")
     for rate, behind in (("1e-4", -0.05), ("3e-4", -0.25)):
-        undecided = paired_interval(area(f"dppo {rate}", sort), area(f"relax both {rate}", sort))
+        undecided = paired_interval(area(f"dppo_tv {rate}", sort), area(f"relax_both {rate}", sort))
         assert undecided.low < 0 < undecided.high
-        for other in ("dppo", "relax both", "clip-higher"):
-            assert paired_interval(area(f"no mask {rate}", sort), area(f"{other} {rate}", sort)).high < behind
-    for one in ("dppo", "relax both"):
-        assert paired_interval(area(f"{one} 3e-4", sort), area("clip-higher 3e-4", sort)).high < -0.05
-    end = {name: trm.last(f"{name}, float8 1e-4", "accuracy", 4) for name in ("clip", "trm", "no mask")}
-    assert paired_interval(end["clip"], end["no mask"]).low > 0.1
-    for other in ("no mask", "clip"):
+        for other in ("dppo_tv", "relax_both", "clip_higher"):
+            assert paired_interval(area(f"unmasked {rate}", sort), area(f"{other} {rate}", sort)).high < behind
+    for one in ("dppo_tv", "relax_both"):
+        assert paired_interval(area(f"{one} 3e-4", sort), area("clip_higher 3e-4", sort)).high < -0.05
+    end = {name: trm.last(f"{name}, float8 1e-4", "accuracy", 4) for name in ("clip", "trm", "unmasked")}
+    assert paired_interval(end["clip"], end["unmasked"]).low > 0.1
+    for other in ("unmasked", "clip"):
         undecided = paired_interval(end["trm"], end[other])
         assert undecided.low < 0 < undecided.high
-    fast = {name: trm.last(f"{name}, float8 3e-4", "accuracy", 4) for name in ("clip", "trm", "no mask")}
-    assert max(np.median(fast["trm"]), np.median(fast["no mask"])) < 0.01
-    for other in ("no mask", "trm"):
+    fast = {name: trm.last(f"{name}, float8 3e-4", "accuracy", 4) for name in ("clip", "trm", "unmasked")}
+    assert max(np.median(fast["trm"]), np.median(fast["unmasked"])) < 0.01
+    for other in ("unmasked", "trm"):
         ahead = paired_interval(fast["clip"], fast[other])
-        assert ahead.low > 0 and ahead.median == pytest.approx(0.2, abs=0.01)
+        assert ahead.low > 0 and ahead.value == pytest.approx(0.2, abs=0.01)
 
     def lead(name: str, ours: str, theirs: str):
-        table = load_evidence(f"16_{name}")
-        best = (table.best(table.where(objective=one, rollout=name)) for one in (ours, theirs))
+        table = load_table(f"16_{name}")
+        best = (table.best(table.where(recipe=one, rollout=name)) for one in (ours, theirs))
         return paired_interval(*(table.mean(method, "accuracy") for method in best))
 
     for name in ("none", "stale"):
-        assert lead(name, "clip-higher", "pg-is").low > 0.05
-    assert lead("none", "mask 0.5", "pg-is").low > 0 > lead("stale", "mask 0.5", "pg-is").low
+        assert lead(name, "clip_higher", "pg_is").low > 0.05
+    assert lead("none", "negative_mask", "pg_is").low > 0 > lead("stale", "negative_mask", "pg_is").low
     for name in ("none", "stale", "int4"):
-        assert lead(name, "dppo-tv", "pg-is").low > 0.05
-        level = lead(name, "dppo-tv", "clip-higher")
+        assert lead(name, "dppo_tv", "pg_is").low > 0.05
+        level = lead(name, "dppo_tv", "clip_higher")
         assert level.low < 0 < level.high
-    assert lead("stale", "clip-higher", "minirl").low >= 0
-    assert lead("stale", "dppo-kl", "dppo-kl at pi_k").low > 0.05
-    assert lead("int4", "dppo-kl", "dppo-kl at pi_k").high < 0 < lead("int4", "pg-is", "pg-tis").low
-    assert lead("int4", "clip-higher", "minirl").high < 0
-    for name, method, behind in (("stale", "stale 1e-4", "pg-tis"), ("needle", "none 3e-3", "pg-is")):
-        table, ahead = load_evidence(f"16_{name}"), "pg-is" if name == "stale" else "dppo-tv"
+    assert lead("stale", "clip_higher", "minirl").low >= 0
+    assert lead("stale", "dppo_kl", "dppo_kl at pi_k").low > 0.05
+    assert lead("int4", "dppo_kl", "dppo_kl at pi_k").high < 0 < lead("int4", "pg_is", "cispo").low
+    assert lead("int4", "clip_higher", "minirl").high < 0
+    for name, method, behind in (("stale", "stale 1e-4", "cispo"), ("needle", "none 3e-3", "pg_is")):
+        table, ahead = load_table(f"16_{name}"), "pg_is" if name == "stale" else "dppo_tv"
         assert paired_interval(area(f"{ahead}, {method}", table), area(f"{behind}, {method}", table)).low > 0.02
-    experts = load_evidence("16_experts")
+    experts = load_table("16_experts")
     replayed, plain = (
-        experts.mean(experts.best(experts.where(objective="dppo-kl C5", rollout=f"experts{one}")), "accuracy")
+        experts.mean(experts.best(experts.where(recipe="dppo_kl C5", rollout=f"experts{one}")), "accuracy")
         for one in (", routes replayed", "")
     )
     assert paired_interval(replayed, plain).high < 0

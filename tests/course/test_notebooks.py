@@ -119,6 +119,7 @@ print("torch" in sys.modules)
 """
 
 
+@pytest.mark.slow
 @each
 def test_it_goes_on_without_torch(path: Path):
     result = subprocess.run(

@@ -5,7 +5,6 @@ import pytest
 from pytest import approx
 from scipy.optimize import approx_fprime, minimize
 
-from rlnotes.estimators.token_divergences import context_kl, mean_by_position, sequence_kl
 from rlnotes.exact.counterexamples import (
     fair_gamble,
     late_choice,
@@ -14,6 +13,7 @@ from rlnotes.exact.counterexamples import (
     two_kinds_of_answers,
 )
 from rlnotes.exact.mdp import MDP, expected_return, policy_gradient, softmax, values
+from rlnotes.exact.token_divergences import context_kl, mean_by_position, sequence_kl
 from rlnotes.exact.tokens import on_answers, sequences
 from tests.bounds.mdp_cases import GOLDEN
 

@@ -153,3 +153,12 @@ def test_one_step_of_two_policies_differs_by_at_most_twice_their_total_variation
     step = np.abs(transitions(mdp, new) - transitions(mdp, old)).sum(-1)
     assert step[0] == pytest.approx(np.abs(new - old)[0].sum())  # the door leads to a place of its own: attained
     assert step[1] == 0 < np.abs(new - old)[1].sum()  # both buttons lead to the end
+
+
+def test_chapter_00_the_surrogate_of_the_trap_has_the_right_direction_for_small_steps_only():
+    steps = np.linspace(0, 0.2, 2001)
+    predicted, true = surrogate_trap(steps, damage=5, rare=0.01, gamma=1)
+    assert steps[true.argmax()] == pytest.approx(0.078, abs=0.001)
+    assert (np.diff(predicted) > 0).all()
+    assert predicted[200] / true[200] == pytest.approx(1.147, abs=0.001)  # at 0.02
+    assert predicted[1600] == pytest.approx(0.148, abs=0.001) and true[1600] == pytest.approx(-0.004, abs=0.001)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from rlnotes.estimators.token_divergences import context_kl, context_tv, largest
 from rlnotes.exact.random_tokens import REGIMES, random_case
+from rlnotes.exact.token_divergences import context_kl, context_tv, largest
 from rlnotes.exact.tokens import check_policy, context_ratios, require_support
 from tests.cases import cases
 

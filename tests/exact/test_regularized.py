@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from rlnotes.estimators.token_divergences import sequence_kl
 from rlnotes.exact.regularized import regularized_optimum
+from rlnotes.exact.token_divergences import sequence_kl
 from rlnotes.exact.token_gradients import softmax_policy
 from rlnotes.exact.tokens import TokenModel, expected_reward, force_eos, own_tokens, sequence_probs, sequences
 

@@ -5,7 +5,9 @@ import pytest
 from pytest import approx
 
 from rlnotes.estimators.bucketed import binary_kl, binary_tv, topk_tv, topk_tv_as_printed
-from rlnotes.estimators.token_divergences import (
+from rlnotes.exact import token_families as families
+from rlnotes.exact.random_tokens import TokenCase
+from rlnotes.exact.token_divergences import (
     context_chi2,
     context_kl,
     context_tv,
@@ -13,8 +15,6 @@ from rlnotes.estimators.token_divergences import (
     mean_by_position,
     sequence_kl,
 )
-from rlnotes.exact import token_families as families
-from rlnotes.exact.random_tokens import TokenCase
 from rlnotes.exact.token_gradients import mean_gradient, reward_gradient, surrogate_gradient, token_weights
 from rlnotes.exact.token_surrogates import error, printed_surrogate, surrogate, worst_error
 from rlnotes.exact.tokens import SupportError, expected_reward, improvement, sequence_probs, token_ratios

@@ -4,7 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from rlnotes.estimators.token_divergences import (
+from rlnotes.exact.random_tokens import REGIMES, random_case
+from rlnotes.exact.token_divergences import (
     context_chi2,
     context_kl,
     context_tv,
@@ -14,7 +15,6 @@ from rlnotes.estimators.token_divergences import (
     sequence_kl,
     sequence_tv,
 )
-from rlnotes.exact.random_tokens import REGIMES, random_case
 from rlnotes.exact.token_surrogates import (
     delta,
     error,

@@ -3,15 +3,9 @@ import itertools
 import numpy as np
 import pytest
 
-from rlnotes.estimators.token_divergences import (
-    context_chi2,
-    context_kl,
-    context_tv,
-    largest,
-    second_moment,
-)
 from rlnotes.exact import tokens
 from rlnotes.exact.checks import SupportError
+from rlnotes.exact.token_divergences import context_chi2, context_kl, context_tv, largest, second_moment
 from rlnotes.exact.token_surrogates import (
     delta,
     error,

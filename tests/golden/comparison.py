@@ -125,7 +125,7 @@ def settings(peer: str, loss: Loss) -> dict[str, Any]:
     high_names = ("clip_ratio_high", "epsilon_high", "clip_eps_high", "eps_clip_high")
     found: dict[str, Any] = {}
     if isinstance(gate, Clip):
-        found |= dict.fromkeys(low_names, gate.low) | dict.fromkeys(high_names, gate.high)
+        found |= dict.fromkeys(low_names, gate.epsilon_low) | dict.fromkeys(high_names, gate.epsilon_high)
         found |= dict.fromkeys(("clip_ratio_c", "delta", "dual_clip", "eps_clip_c"), gate.dual)
     if isinstance(gate, Cap):
         offset = 0.0 if peer == "trl" else 1.0
@@ -133,10 +133,10 @@ def settings(peer: str, loss: Loss) -> dict[str, Any]:
         found |= dict.fromkeys(high_names, round(gate.high - offset, 9))
         found |= {"clip_ratio_c": gate.high}
     if isinstance(keep, ClipMask):
-        found |= dict.fromkeys(low_names, keep.low) | dict.fromkeys(high_names, keep.high)
+        found |= dict.fromkeys(low_names, keep.epsilon_low) | dict.fromkeys(high_names, keep.epsilon_high)
     if isinstance(keep, OneSided) and isinstance(keep.mask, DivergenceMask):
         measure = keep.mask.estimator
-        found |= dict.fromkeys((*low_names, *high_names), keep.mask.high)
+        found |= dict.fromkeys((*low_names, *high_names), keep.mask.delta)
         found |= {"divergence_type": f"topk_{measure.kind}" if isinstance(measure, RowDivergence) else measure}
         found |= {"K": measure.k} if isinstance(measure, RowDivergence) else {}
     if isinstance(gate, Soft):

@@ -87,7 +87,7 @@ def with_k3(base: Choices, weighted: bool = False) -> Choices:
 
 def capped(high: float, low: float = 0.0) -> Choices:
     """CISPO, mean over the tokens of the batch."""
-    return replace(CISPO, gate=Cap(high, low), aggregation=token_mean)
+    return replace(CISPO, gate=Cap(low=low, high=high), aggregation=token_mean)
 
 
 def clip_masked(cap: float) -> Choices:
@@ -169,9 +169,9 @@ LOSSES: dict[str, Loss] = {
     "verl/dppo_kl_c20": Loss(dppo(KL, 20.0), value="score"),
     "verl/dppo_tv_configdefault_c3": Loss(dppo(TV, 3.0), value="score"),
     "verl/dppo_kl_seqsumnorm": summed(Loss(dppo(KL, OFF), value="score")),
-    "verl/decoupled_ppo_token_tis": Loss(corrected(clip(dual=3.0), Correction(2.0))),
-    "verl/decoupled_ppo_seq_tis": Loss(corrected(clip(dual=3.0), Correction(2.0, ratio=sequence))),
-    "verl/decoupled_ppo_token_icepop": Loss(corrected(clip(dual=3.0), Correction(5.0, 0.5, "drop"))),
+    "verl/decoupled_ppo_token_tis": Loss(corrected(clip(dual=3.0), Correction(high=2.0))),
+    "verl/decoupled_ppo_seq_tis": Loss(corrected(clip(dual=3.0), Correction(high=2.0, ratio=sequence))),
+    "verl/decoupled_ppo_token_icepop": Loss(corrected(clip(dual=3.0), Correction(0.5, 5.0, "drop"))),
     # TRL: the loss type is the aggregation
     "trl/grpo": Loss(GRPO),
     "trl/bnpo": Loss(PPO_CLIP),
@@ -193,10 +193,10 @@ LOSSES: dict[str, Loss] = {
     "trl/vespo": Loss(
         replace(CISPO, ratio=sequence, gate=vespo_gate, aggregation=token_mean_of_responses), value="score"
     ),
-    "trl/dapo_is_token_truncate": Loss(corrected(clip(high=0.28), Correction(2.0))),
-    "trl/dapo_is_token_mask": Loss(corrected(clip(high=0.28), Correction(2.0, outside="drop"))),
-    "trl/dapo_is_sequence_truncate": Loss(corrected(clip(high=0.28), Correction(2.0, ratio=sequence))),
-    "trl/dapo_is_sequence_mask": Loss(corrected(clip(high=0.28), Correction(2.0, 0.0, "drop", sequence))),
+    "trl/dapo_is_token_truncate": Loss(corrected(clip(high=0.28), Correction(high=2.0))),
+    "trl/dapo_is_token_mask": Loss(corrected(clip(high=0.28), Correction(high=2.0, outside="drop"))),
+    "trl/dapo_is_sequence_truncate": Loss(corrected(clip(high=0.28), Correction(high=2.0, ratio=sequence))),
+    "trl/dapo_is_sequence_mask": Loss(corrected(clip(high=0.28), Correction(0.0, 2.0, "drop", sequence))),
     "trl/grpo_opsm": Loss(replace(GRPO, anchor="proximal", keep=OffPolicyMask(0.05))),
     # two micro-batches, 5 and 7 responses: the first three take each part for the whole and average over the parts
     "trl/ga2_grpo": Loss(GRPO, divide=0.5, parts=(5, 7)),
@@ -208,8 +208,8 @@ LOSSES: dict[str, Loss] = {
     "openrlhf/ppo_sample": Loss(GRPO, loss_atol=LENGTH_EPS),
     "openrlhf/ppo_dual3": Loss(clip(dual=3.0)),
     "openrlhf/gspo": Loss(GSPO, loss_atol=LENGTH_EPS),
-    "openrlhf/tis": Loss(corrected(PPO_CLIP, Correction(5.0, 0.5))),
-    "openrlhf/icepop": Loss(corrected(PPO_CLIP, Correction(5.0, 0.5, "drop"))),
+    "openrlhf/tis": Loss(corrected(PPO_CLIP, Correction(low=0.5, high=5.0))),
+    "openrlhf/icepop": Loss(corrected(PPO_CLIP, Correction(0.5, 5.0, "drop"))),
     # the response's geometric mean decides, and the token's weight knows no limit
     "openrlhf/seq_mask_tis": Loss(replace(METHOD_2, aggregation=token_mean, keep=MismatchBand(0.5, 5.0))),
     # slime returns sums over responses (or tokens) and divides by their number later, outside the function
@@ -217,9 +217,11 @@ LOSSES: dict[str, Loss] = {
     "slime/grpo_dual3": Loss(replace(GRPO, gate=DUAL3), divide="responses"),
     "slime/dapo_token": Loss(DAPO, divide="tokens"),
     "slime/gspo": Loss(GSPO, divide="responses"),
-    "slime/cispo": Loss(replace(CISPO, gate=Cap(5.0), aggregation=response_mean), divide="responses", value="score"),
-    "slime/grpo_tis": Loss(corrected(GRPO, Correction(2.0)), divide="responses"),
-    "slime/grpo_icepop": Loss(corrected(GRPO, Correction(5.0, 0.5, "drop")), divide="responses"),
+    "slime/cispo": Loss(
+        replace(CISPO, gate=Cap(high=5.0), aggregation=response_mean), divide="responses", value="score"
+    ),
+    "slime/grpo_tis": Loss(corrected(GRPO, Correction(high=2.0)), divide="responses"),
+    "slime/grpo_icepop": Loss(corrected(GRPO, Correction(0.5, 5.0, "drop")), divide="responses"),
     "slime/grpo_opsm": Loss(replace(GRPO, keep=OffPolicyMask(0.05)), divide="responses"),
     # float32 inside the KL estimate: an error of beta times its rounding, also where the gradient is small
     "slime/grpo_kl_unbiased": Loss(
@@ -227,10 +229,10 @@ LOSSES: dict[str, Loss] = {
     ),
     # oat
     "oat/grpo": Loss(GRPO),
-    "oat/grpo_tis": Loss(corrected(GRPO, Correction(2.0))),
+    "oat/grpo_tis": Loss(corrected(GRPO, Correction(high=2.0))),
     "oat/grpo_kl": Loss(with_k3(GRPO)),
     "oat/drgrpo": Loss(DR_GRPO, max_length=64),
-    "oat/drgrpo_tis": Loss(corrected(DR_GRPO, Correction(2.0)), max_length=64),
+    "oat/drgrpo_tis": Loss(corrected(DR_GRPO, Correction(high=2.0)), max_length=64),
     "oat/drgrpo_kl": Loss(with_k3(DR_GRPO), max_length=64),
     # Stable-RL, the code of 004: clipping as a mask; sums over the batch that nothing divides by the responses
     "stable_rl/ppo": Loss(clip_masked(3.0), behavior="rollout_logp", value="score"),

@@ -23,19 +23,19 @@ from tests.golden.comparison import divergences
 # --- Weights for the sampler's mismatch
 
 WEIGHTS: dict[str, Correction] = {
-    "verl/weights_token_tis": Correction(2.0),
-    "verl/weights_seq_tis": Correction(2.0, ratio=sequence),
-    "verl/weights_token_icepop": Correction(5.0, 0.5, "drop"),
-    "verl/weights_seq_icepop": Correction(2.0, 0.5, "drop", sequence),
-    "slime/mis_truncate_token": Correction(2.0),
-    "slime/mis_truncate_seq": Correction(2.0, ratio=sequence),
-    "slime/mis_clip_token": Correction(2.0, 0.5),
+    "verl/weights_token_tis": Correction(high=2.0),
+    "verl/weights_seq_tis": Correction(high=2.0, ratio=sequence),
+    "verl/weights_token_icepop": Correction(0.5, 5.0, "drop"),
+    "verl/weights_seq_icepop": Correction(0.5, 2.0, "drop", sequence),
+    "slime/mis_truncate_token": Correction(high=2.0),
+    "slime/mis_truncate_seq": Correction(high=2.0, ratio=sequence),
+    "slime/mis_clip_token": Correction(low=0.5, high=2.0),
     # slime keeps the weight and takes the token out of the mask: the product of the two is our weight
-    "slime/mis_mask_geo": Correction(1.1, 0.9, "drop", sequence_mean),
-    "slime/mis_mask_token_veto": Correction(2.0),
-    "verl/weights_token_tis_norm": Correction(2.0, normalised=True),
-    "verl/weights_seq_tis_norm": Correction(2.0, ratio=sequence, normalised=True),
-    "slime/mis_truncate_token_norm": Correction(2.0, normalised=True),
+    "slime/mis_mask_geo": Correction(0.9, 1.1, "drop", sequence_mean),
+    "slime/mis_mask_token_veto": Correction(high=2.0),
+    "verl/weights_token_tis_norm": Correction(high=2.0, normalised=True),
+    "verl/weights_seq_tis_norm": Correction(high=2.0, ratio=sequence, normalised=True),
+    "slime/mis_truncate_token_norm": Correction(high=2.0, normalised=True),
 }
 
 

@@ -35,12 +35,12 @@ def outcome(name: str) -> dict[str, Any]:
     """Metrics, the tokens of the first rollout, and the weights in the end."""
     config, choices = CASES[name]
     trainer = trainer_class()(config, choices=choices)
-    draw, rollouts = trainer._draw, []
-    trainer._draw = lambda: rollouts.append(draw()) or rollouts[-1]
+    draw, rollouts = trainer.parts.rollout, []
+    trainer.parts.rollout = lambda prompts: rollouts.append(draw(prompts)) or rollouts[-1]
     rows = [{key: value for key, value in row.items() if key != "seconds"} for row in trainer.run()]
     weights = torch.cat([weight.detach().flatten() for weight in trainer.model.parameters()])
     counted = None if trainer.clipped is None else trainer.clipped.sums
-    return dict(rows=rows, tokens=rollouts[0].tokens, weights=weights, counted=counted, rank=trainer.share.rank)
+    return dict(rows=rows, tokens=rollouts[0].tokens, weights=weights, counted=counted, rank=trainer.shard.rank)
 
 
 if __name__ == "__main__":

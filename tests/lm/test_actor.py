@@ -11,7 +11,7 @@ from torch import Tensor
 from rlnotes.lm.actor import SharedWeights, UpToDate, packed, unpacked
 from rlnotes.lm.asynchronous import AsyncTrainer
 from rlnotes.lm.config import TrainConfig, preset_config
-from rlnotes.lm.memory import KVCache
+from rlnotes.lm.kv_cache import KVCache
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.sampler import Sampler, prefill, taken

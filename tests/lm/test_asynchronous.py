@@ -18,7 +18,7 @@ from rlnotes.lm.asynchronous import RESTARTS, AsyncTrainer
 from rlnotes.lm.config import Metrics, TrainConfig
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.tasks import Reverse
 from rlnotes.lm.trainer import Trainer
 from tests.processes import linux, running, wait_until_gone
@@ -65,12 +65,13 @@ class Recorded(AsyncTrainer):
         super().__init__(*args, **settings)
         self.models: dict[int, Transformer] = {}
         self.taken: list[tuple[int, Rollout]] = []
+        self.draw, self.parts.rollout = self.parts.rollout, self.drawn
 
-    def _draw(self) -> Rollout:
+    def drawn(self, prompts: Tensor) -> Rollout:
         copy = Transformer(self.model.config)
         copy.load_state_dict(self.model.state_dict())
         self.models[self.updates] = copy
-        rollout = super()._draw()
+        rollout = self.draw(prompts)
         self.taken.append((self.updates, rollout))
         return rollout
 
@@ -86,7 +87,7 @@ def ahead() -> tuple[Recorded, list[Metrics]]:
     config = TrainConfig(steps=24, prompts=16, learning_rate=2e-3, measure_shift=True)
     with Recorded(config, Mine(), queue=2) as trainer:
         trainer.model.load_state_dict(Trainer(TrainConfig()).model.state_dict())  # the weights shipped for reverse
-        trainer._begin_rl()
+        trainer.begin_rl()
         trainer.warm = True
         rows = list(trainer.run())
     assert not actors()
@@ -117,7 +118,7 @@ def test_what_sampled_is_the_version_that_the_rollout_names(ahead):
     for now, rollout in trainer.taken:
         version = int(rollout.version[0, 0])
         with torch.no_grad():
-            own, other = (score(trainer.models[v], rollout) - rollout.logp_behavior for v in (version, now))
+            own, other = (token_logp(trainer.models[v], rollout) - rollout.logp_behavior for v in (version, now))
         assert own[rollout.mask].abs().max() < 1e-5
         confused = max(confused, float(other[rollout.mask].abs().max()) if version != now else 0.0)
     assert confused > 1e-2  # the check above can fail
@@ -159,8 +160,11 @@ def test_new_weights_arrive_in_the_middle_of_responses():
 class Seeded(Trainer):
     """One process; each draw from a seed of its own, as an actor is told."""
 
-    def _draw(self) -> Rollout:
-        prompts = self.task.sample(self.config.prompts, self.data_generator).prompts
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.parts.rollout = self.drawn
+
+    def drawn(self, prompts: Tensor) -> Rollout:
         seed = int(torch.randint(2**63 - 1, (), generator=self.generator))
         generator = torch.Generator().manual_seed(seed)
         return self.sampler.sample(self.model, prompts, self.config.group_size, generator, self.updates)
@@ -282,7 +286,7 @@ def test_an_actor_ends_when_its_learner_is_killed():
 def test_an_actor_ends_when_its_learner_is_killed_as_it_writes_weights():
     """The dead learner keeps the lock, for which the actor waits."""
     script = SCRIPT.replace(
-        "        print", "        trainer._actor._weights._version.get_lock().acquire()\n        print"
+        "        print", "        trainer.parts._actor._weights._version.get_lock().acquire()\n        print"
     )
     with running(sys.executable, "-c", script + "        import time; time.sleep(3600)\n") as process:
         assert process.stdout

@@ -8,11 +8,11 @@ import torch
 
 from rlnotes.lm.behavior import Behavior, SplitLinear
 from rlnotes.lm.config import RolloutWeights, TrainConfig, preset_config
-from rlnotes.lm.memory import Prefix, SharedPrefix
+from rlnotes.lm.kv_cache import Prefix, SharedPrefix
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.quantize import fake_quantized
 from rlnotes.lm.rollout import Rollout, SamplingTransform
-from rlnotes.lm.sampler import Sampler, prefill, score
+from rlnotes.lm.sampler import Sampler, prefill, token_logp
 from rlnotes.lm.trainer import Trainer
 
 SMALL = TrainConfig(prompts=4, group_size=4, steps=6, epochs=2, minibatches=2)
@@ -38,7 +38,9 @@ def test_rounded_weights_sample_and_the_model_keeps_its_own(model):
     by_hand = Transformer(model.config)
     by_hand.load_state_dict({name: value.bfloat16().float() for name, value in before.items()})
     with torch.no_grad():
-        off = [(score(m, rollout) - rollout.logp_behavior)[rollout.mask].abs().max().item() for m in (by_hand, model)]
+        off = [
+            (token_logp(m, rollout) - rollout.logp_behavior)[rollout.mask].abs().max().item() for m in (by_hand, model)
+        ]
     assert off[0] < 1e-5 < 1e-3 < off[1]
     assert rollout.behavior == Behavior("bfloat16")
 
@@ -69,7 +71,7 @@ def test_the_record_is_of_the_copy_that_sampled(kind, preset):
     rollout = sampled(model, Behavior(kind))
     copy = Behavior(kind).rollout_model(model)
     with torch.no_grad():
-        off = [(score(m, rollout) - rollout.logp_behavior)[rollout.mask].abs().max().item() for m in (copy, model)]
+        off = [(token_logp(m, rollout) - rollout.logp_behavior)[rollout.mask].abs().max().item() for m in (copy, model)]
     assert off[0] < 1e-5 < 3e-5 < off[1]
 
 
@@ -121,8 +123,8 @@ def test_another_order_of_the_same_sums_is_a_small_mismatch_and_not_none(model):
     }
     whole, split = sampled(model, Behavior()), sampled(model, Behavior(blocks=4))
     with torch.no_grad():
-        gap = (score(model, split) - split.logp_behavior)[split.mask].abs()
-        own = (score(copy, split) - split.logp_behavior)[split.mask].abs()
+        gap = (token_logp(model, split) - split.logp_behavior)[split.mask].abs()
+        own = (token_logp(copy, split) - split.logp_behavior)[split.mask].abs()
     same = (whole.tokens == split.tokens).all(-1)
     difference = (whole.logp_behavior - split.logp_behavior)[same].abs()
     assert same.float().mean() > 0.9 and 0 < difference.max() < 1e-4
@@ -183,14 +185,14 @@ def test_the_trainer_measures_the_mismatch(setting, smallest):
 def test_mismatch_is_the_mean_distance_of_the_tokens_probabilities(monkeypatch):
     trainer = Trainer(replace(SMALL, minibatches=1, epochs=1, logit_noise=0.3))
     rollouts = []
-    draw = trainer._draw
-    monkeypatch.setattr(trainer, "_draw", lambda: rollouts.append(draw()) or rollouts[-1])
+    draw = trainer.parts.rollout
+    monkeypatch.setattr(trainer.parts, "rollout", lambda prompts: rollouts.append(draw(prompts)) or rollouts[-1])
     twin = Trainer(replace(SMALL, minibatches=1, epochs=1)).model  # the same weights, before the update
     (row,) = trainer.run(1)
-    rewards = trainer.task.score(rollouts[0]).view(4, 4)
+    rewards = trainer.task.reward(rollouts[0]).view(4, 4)
     teaching = (rewards != rewards[:, :1]).any(-1).repeat_interleave(4)
     with torch.no_grad():
-        distance = (score(twin, rollouts[0]).exp() - rollouts[0].logp_behavior.exp()).abs()
+        distance = (token_logp(twin, rollouts[0]).exp() - rollouts[0].logp_behavior.exp()).abs()
     expected = distance[teaching][rollouts[0].mask[teaching]].mean().item()
     assert row["mismatch"] == pytest.approx(expected, rel=1e-4)
 

@@ -7,9 +7,17 @@ import pytest
 import torch
 
 from rlnotes.bounds import derived, tokens
-from rlnotes.estimators import token_divergences as divergences
+from rlnotes.exact import token_divergences as divergences
 from rlnotes.exact.token_surrogates import surrogate
-from rlnotes.exact.tokens import TokenModel, expected_reward, force_eos, log_token_ratios, sequence_probs, sequences
+from rlnotes.exact.tokens import (
+    TokenModel,
+    expected_reward,
+    force_eos,
+    improvement,
+    log_token_ratios,
+    sequence_probs,
+    sequences,
+)
 from rlnotes.lm.certificate import Certificate, certificate, from_sampled
 from rlnotes.lm.rollout import Rollout
 from rlnotes.objectives.masks import DivergenceMask, Every
@@ -77,6 +85,8 @@ def test_from_every_response_as_often_as_mu_writes_it_the_estimates_are_exact(se
         largest_log_ratio=seen.max(),
         minoriser=tokens.minoriser(*case).penalty / float(np.ptp(model.reward[0, met])),
         tv_sum=tokens.tv_sum(*case),
+        plain=improvement(*case),
+        mean_weight=1.0,
     )
     for name, value in exact.items():
         assert getattr(found, name) == pytest.approx(value, rel=1e-10, abs=1e-12), name
@@ -116,18 +126,43 @@ def test_standard_error_and_outliers_are_counted_response_by_response():
     assert 20 / 64 < found.outlier_share < 1
 
 
+def test_the_standard_error_of_the_plain_estimate_counts_each_prompt_once():
+    case = random_model(3)
+    mu_rows, pi_rows, rollout, rewards = listed(case)
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(0))
+    parts = (mu_rows[order], pi_rows[order], rewards[order])
+    shuffled = Rollout.of_responses(torch.zeros(8, 1, dtype=torch.long), rollout.tokens[order], EOS)
+    found = certificate(parts[0], parts[1], shuffled, parts[2], MASK)
+    means = []
+    for prompt in range(8):
+        terms = []
+        for n in range(8 * prompt, 8 * prompt + 8):
+            w = 1.0
+            for t in range(T):
+                if shuffled.mask[n, t]:
+                    token = int(shuffled.tokens[n, t])
+                    w *= float((parts[1][n, t, token] - parts[0][n, t, token]).exp())
+            terms.append(float(parts[2][n]) * (w - 1))
+        means.append(sum(terms) / 8)
+    assert found.plain == pytest.approx(np.mean(means), abs=1e-12)
+    assert found.plain_error == pytest.approx(np.std(means, ddof=1) / np.sqrt(8), rel=1e-10)
+
+
 def test_equal_policies_are_certified_no_change():
     mu_rows, _, rollout, rewards = listed(random_model(0))
     found = certificate(mu_rows, mu_rows, rollout, rewards, MASK)
     zeros = ("surrogate", "standard_error", "sequence_kl", "sequence_kl_k3", "largest_kl", "minoriser", "tv_sum")
+    zeros += ("plain", "plain_error")
     assert {name: getattr(found, name) for name in zeros} == dict.fromkeys(zeros, 0.0)
-    assert found.masked_promise == 0 and found.kept == 1 and np.isnan(found.outlier_share)
+    assert found.masked_promise == 0 and found.kept == 1 and found.mean_weight == 1 and np.isnan(found.outlier_share)
 
 
 def test_it_prints_its_numbers():
-    lines = str(Certificate(2048, 0.62, -0.1, 0.05, 1.27, 1.23, 0.08, 6.3, 6.49, 51.0, 0.39, 0.65, -0.16)).splitlines()
+    numbers = (2048, 0.62, -0.1, 0.05, 1.27, 1.23, 0.08, 6.3, 6.49, 51.0, 0.39, 0.65, -0.16, -0.14, 0.025, 0.88)
+    lines = str(Certificate(*numbers)).splitlines()
     assert lines == [
         "L -0.1000 (standard error 0.0500), J(mu) 0.62",
+        "E[R (w - 1)] -0.1400 (standard error 0.0250), mean of w 0.88",
         "D_seq by rows 1.2700, by k3 1.2300",
         "of it 8% from 20 of 2048 responses",
         "D_max seen 6.300, max |log rho| 6.49, smaller bound of 001 51.00",

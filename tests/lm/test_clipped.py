@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rlnotes.lm.clipped import ClippedTokens, bad_updates
 from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.report import ClippedTokens, bad_updates
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import PG_IS, Batch
 from rlnotes.objectives.masks import ClipMask

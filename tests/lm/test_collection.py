@@ -1,7 +1,6 @@
 """What a step learns from: which groups, which rewards, and the same gradient in one piece or in several."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,13 +8,13 @@ import torch
 from torch import Tensor
 
 from rlnotes.estimators.divergences import kl_estimate
-from rlnotes.lm.collection import Collection, Sampled, collect, kept_groups, sample_rounds
+from rlnotes.lm.collection import Collection, Sampled, collect, kept_groups
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.tasks import Reverse, Task
 from rlnotes.lm.trainer import Trainer
-from rlnotes.objectives import DAPO, DR_GRPO, GRPO, METHOD_2, RECIPES, VANILLA_PG, KLPenalty
+from rlnotes.objectives import DAPO, DR_GRPO, GRPO, METHOD_2, RECIPES, VANILLA_PG, Choices, KLPenalty
 from rlnotes.objectives.aggregations import constant, response_mean, response_sum, token_mean
 from rlnotes.objectives.gates import Correction
 from rlnotes.objectives.masks import not_truncated
@@ -42,26 +41,30 @@ def rollout(rewards: list[list[int]]) -> Rollout:
 class ByFirstToken(Reverse):
     """The reward is in the first token; so it is known what a rollout is worth."""
 
-    def score(self, rollout: Rollout) -> Tensor:
+    def reward(self, rollout: Rollout) -> Tensor:
         return rollout.tokens[:, 0].float() - 1
 
 
 class ByLength(Reverse):
     """Rewards for responses of any kind, so that an untrained model has advantages."""
 
-    def score(self, rollout: Rollout) -> Tensor:
+    def reward(self, rollout: Rollout) -> Tensor:
         return (rollout.mask.sum(-1) + rollout.tokens[:, 0]) % 3 / 2
 
 
-def drawing(*rounds: list[list[int]]) -> Callable[[], Rollout]:
+def sampled_by(choices: Choices, most: int, *rounds: list[list[int]]) -> Sampled:
+    """What a step has where the sampler writes these rounds."""
+    trainer = Trainer(replace(SMALL, most_rounds=most, warm_start="none"), task=ByFirstToken(), choices=choices)
     waiting = [rollout(rewards) for rewards in rounds]
-    return lambda: waiting.pop(0)
+    trainer.parts.rollout = lambda prompts: waiting.pop(0)
+    first = trainer.parts.draw()
+    return trainer.parts.filled(first, trainer.parts.rewards(first))
 
 
 class Hopeless(Reverse):
     """Never a reward, so that no group has an advantage."""
 
-    def score(self, rollout: Rollout) -> Tensor:
+    def reward(self, rollout: Rollout) -> Tensor:
         return torch.zeros(len(rollout.tokens))
 
 
@@ -82,7 +85,7 @@ FLAT, MIXED = [0, 0], [0, 1]
 )
 def test_rounds_are_sampled_until_the_batch_is_full(rounds, most, sampled, kept):
     task = ByFirstToken()
-    result = sample_rounds(drawing(*rounds), task.score, DAPO, most)
+    result = sampled_by(DAPO, most, *rounds)
     assert result.rounds == sampled
     assert kept_groups(result, 2).tolist() == kept
     collected = collect(result, 2, DAPO, lambda r: r.logp_behavior, None)
@@ -91,12 +94,12 @@ def test_rounds_are_sampled_until_the_batch_is_full(rounds, most, sampled, kept)
     expected = whole.groups(torch.tensor(kept))
     assert torch.equal(collected.rollout.tokens, expected.tokens)
     assert torch.equal(collected.rollout.prompts[:, 0] % 2, whole.prompts[kept, 0] % 2)
-    assert torch.equal(collected.advantages, DAPO.advantage(task.score(expected), 2))
+    assert torch.equal(collected.advantages, DAPO.advantage(task.reward(expected), 2))
     assert len(result.rewards) == 2 * len(flat)
 
 
 def test_without_dynamic_sampling_there_is_one_round_whatever_it_brings():
-    assert sample_rounds(drawing([FLAT, FLAT], [MIXED, MIXED]), ByFirstToken().score, GRPO, 8).rounds == 1
+    assert sampled_by(GRPO, 8, [FLAT, FLAT], [MIXED, MIXED]).rounds == 1
 
 
 def test_one_round_at_most_is_training_without_dynamic_sampling():
@@ -108,11 +111,11 @@ def test_one_round_at_most_is_training_without_dynamic_sampling():
 
 def test_metrics_count_what_was_thrown_away(monkeypatch):
     trainer = Trainer(replace(SMALL, prompts=8, group_size=2), choices=DAPO)
-    rollouts, draw = [], trainer._draw
-    monkeypatch.setattr(trainer, "_draw", lambda: rollouts.append(draw()) or rollouts[-1])
+    rollouts, draw = [], trainer.parts.rollout
+    monkeypatch.setattr(trainer.parts, "rollout", lambda prompts: rollouts.append(draw(prompts)) or rollouts[-1])
     seen, most = 0, 0.0
     for row in trainer.run():
-        rewards = torch.cat([trainer.task.score(r) for r in rollouts])
+        rewards = torch.cat([trainer.task.reward(r) for r in rollouts])
         groups, lengths = rewards.view(-1, 2), torch.cat([r.mask.sum(-1) for r in rollouts])
         informative = int((groups[:, 0] != groups[:, 1]).sum())
         assert row["rounds"] == len(rollouts)
@@ -176,7 +179,7 @@ def test_a_kl_penalty_in_the_reward_changes_training_once_the_reference_is_left(
     assert reference is not None
     seen = penalised.sample(8)
     with torch.no_grad():
-        x = (score(penalised.model, seen) - score(reference, seen))[seen.mask]
+        x = (token_logp(penalised.model, seen) - token_logp(reference, seen))[seen.mask]
     assert kl_estimate(x, "k3").sum() > 0
 
 
@@ -200,13 +203,13 @@ def test_plain_policy_gradient_never_looks_at_mu(monkeypatch):
         norms = []
         for shift in (0.0, -3.0):
             trainer = Trainer(replace(SMALL, epochs=1, minibatches=1), choices=choices)
-            draw = trainer._draw
+            draw = trainer.parts.rollout
 
-            def wrong(draw=draw, shift=shift) -> Rollout:
-                drawn = draw()
+            def wrong(prompts: Tensor, draw=draw, shift=shift) -> Rollout:
+                drawn = draw(prompts)
                 return replace(drawn, logp_behavior=(drawn.logp_behavior + shift).where(drawn.mask, 0.0))
 
-            monkeypatch.setattr(trainer, "_draw", wrong)
+            monkeypatch.setattr(trainer.parts, "rollout", wrong)
             (row,) = trainer.run(1)
             norms.append(row["gradient_norm"])
         assert (norms[0] == norms[1]) == same
@@ -221,14 +224,16 @@ def gradient(config: TrainConfig, task: Task, **changes: object) -> tuple[dict[s
         caught.update({n: p.grad.clone() for n, p in trainer.model.named_parameters() if p.grad is not None})
         return 0.0
 
-    trainer._update = catch  # type: ignore[method-assign]
+    trainer.update = catch  # type: ignore[method-assign]
     (row,) = trainer.run(1)
     return caught, row
 
 
 @pytest.mark.parametrize("aggregation", [response_mean, constant, token_mean, response_sum])
 @pytest.mark.parametrize(
-    "other", [dict(), dict(entropy=0.1), dict(kl=KLPenalty(0.1)), dict(keep=not_truncated)], ids=str
+    "other",
+    [dict(), dict(entropy=0.1), dict(kl=KLPenalty(0.1)), dict(keep=not_truncated)],
+    ids=["plain", "entropy", "kl", "keep"],
 )
 def test_micro_batches_add_up_to_the_gradient_of_the_whole(aggregation, other):
     config = replace(SMALL, prompts=7, minibatches=1, epochs=1, warm_start="none", steps=1)
@@ -264,14 +269,14 @@ def test_what_is_kept_is_known_for_the_whole_only():
     divided = replace(GRPO, keep=not_truncated, divide_by="kept", aggregation=token_mean)
     with pytest.raises(ValueError, match=r"divides by what it keeps .* set micro_batches=1"):
         Trainer(replace(SMALL, micro_batches=2), choices=divided)
-    normalised = replace(METHOD_2, correction=Correction(2.0, normalised=True))
+    normalised = replace(METHOD_2, correction=Correction(high=2.0, normalised=True))
     with pytest.raises(ValueError, match=r"by its mean weight \(normalised\), .* set micro_batches=1"):
         Trainer(replace(SMALL, micro_batches=2), choices=normalised)
     assert math.isfinite(Trainer(replace(SMALL, warm_start="none"), choices=normalised).rl_step()["loss"])
     config = replace(SMALL, prompts=7, minibatches=1, epochs=1, warm_start="none", steps=1)
     all_, _ = gradient(config, ByLength(), keep=not_truncated, aggregation=token_mean)
     kept, _ = gradient(config, ByLength(), keep=not_truncated, aggregation=token_mean, divide_by="kept")
-    sampled = Trainer(config, task=ByLength())._draw()
+    sampled = Trainer(config, task=ByLength()).parts.draw()
     ratio = sampled.mask.sum() / sampled.mask[~sampled.truncated(0)].sum()
     assert ratio > 1.1
     name = "head.weight"

@@ -17,7 +17,6 @@ from torch import distributed as dist
 
 from rlnotes.cli import follow, main
 from rlnotes.lm.asynchronous import AsyncTrainer
-from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import TrainConfig, preset_config
 from rlnotes.lm.distributed import ParallelTrainer, check, launched, own_device, trainer_class
 from rlnotes.lm.model import Transformer
@@ -25,7 +24,7 @@ from rlnotes.lm.progress import watched
 from rlnotes.lm.record import read_metrics
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler
-from rlnotes.lm.share import ALONE, Share
+from rlnotes.lm.shard import ALONE, Shard
 from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.warm_start import warm_loss
 from rlnotes.objectives import GRPO
@@ -161,12 +160,12 @@ def test_all_stop_where_one_is_interrupted(tmp_path):
 
 
 def test_somebodys_interrupt_is_everybodys(tmp_path):
-    class Interrupted(Share):
+    class Interrupted(Shard):
         def any(self, own: bool) -> bool:
             return trainer.step == 2
 
     trainer = Trainer(SMALL)
-    trainer.share = Interrupted()
+    trainer.shard = Interrupted()
     assert follow(trainer, tmp_path, checkpoint_every=20) == 130
     assert Trainer.load(tmp_path / "checkpoints").step == 2
 
@@ -255,9 +254,9 @@ def test_torchruns_variables_say_which_trainer_and_who_shows_progress(monkeypatc
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_shares_are_everything_once_and_in_order(size):
+def test_shards_are_everything_once_and_in_order(size):
     whole = torch.arange(12).view(6, 2)
-    parts = [Share(rank, size).of(whole) for rank in range(size)]
+    parts = [Shard(rank, size).of(whole) for rank in range(size)]
     assert torch.equal(torch.cat(parts), whole)
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -266,12 +265,12 @@ def test_shares_are_everything_once_and_in_order(size):
 def test_a_rows_noise_does_not_depend_on_who_works_on_it(size):
     logits = torch.zeros(6, 5)
 
-    def noise(share: Share, rows: int) -> torch.Tensor:
+    def noise(shard: Shard, rows: int) -> torch.Tensor:
         generator = torch.Generator().manual_seed(0)
-        first = share.noise(logits[:rows], torch.Tensor.exponential_, generator)
-        return torch.cat([first, Behavior(logit_noise=0.1).logits(logits[:rows], generator, share)], 1)
+        first = shard.noise(logits[:rows], torch.Tensor.exponential_, generator)
+        return torch.cat([first, shard.noise(logits[:rows], torch.Tensor.normal_, generator)], 1)
 
-    together = torch.cat([noise(Share(rank, size), 6 // size) for rank in range(size)])
+    together = torch.cat([noise(Shard(rank, size), 6 // size) for rank in range(size)])
     assert torch.equal(together, noise(ALONE, 6))
 
 
@@ -280,9 +279,9 @@ def test_who_ends_early_draws_on_until_the_last_has_ended():
     model = Transformer(preset_config("tiny", 3, 18))  # every third token is an end
     sampler, prompts = Sampler(9, eos=0), torch.ones(4, 9, dtype=torch.long)
 
-    def drawn(share: Share) -> tuple[Rollout, torch.Tensor]:
+    def drawn(shard: Shard) -> tuple[Rollout, torch.Tensor]:
         generator = torch.Generator().manual_seed(0)
-        rollout = sampler.sample(model, share.of(prompts), 2, generator, share=share)
+        rollout = sampler.sample(model, shard.of(prompts), 2, generator, shard=shard)
         return rollout, generator.get_state()
 
     whole, state = drawn(ALONE)
@@ -290,7 +289,7 @@ def test_who_ends_early_draws_on_until_the_last_has_ended():
     assert min(lengths) < max(lengths) < 9
 
     @dataclass(frozen=True)
-    class Told(Share):
+    class Told(Shard):
         asked: list[bool] = field(default_factory=list)
 
         def any(self, own: bool) -> bool:
@@ -308,11 +307,11 @@ def test_the_losses_of_a_warm_starts_parts_add_up_to_the_whole():
     for task in (trainer.task, Trainer(replace(SMALL, task="needle")).task):
         model = Trainer(replace(SMALL, warm_start="none"), task=task).model
 
-        def loss(share: Share, task=task, model=model) -> float:
+        def loss(shard: Shard, task=task, model=model) -> float:
             generator = torch.Generator().manual_seed(4)
-            return warm_loss(model, task, 7, generator, share=share).item()
+            return warm_loss(model, task, 7, generator, shard=shard).item()
 
-        assert sum(loss(Share(rank, 3)) for rank in range(3)) == pytest.approx(loss(ALONE), rel=1e-6)
+        assert sum(loss(Shard(rank, 3)) for rank in range(3)) == pytest.approx(loss(ALONE), rel=1e-6)
 
 
 def test_check_lets_pass_what_can_be_shared_out():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlnotes.estimators.token_divergences import sequence_kl
+from rlnotes.exact.token_divergences import sequence_kl
 from rlnotes.exact.tokens import TokenModel
 from rlnotes.exact.tokens import expected_reward as exact_reward
 from rlnotes.lm.config import TrainConfig

@@ -12,10 +12,10 @@ from rlnotes import cli
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import ModelConfig, TrainConfig, preset_config
 from rlnotes.lm.experts import Expert, Experts, Routes, flips, gates, top_experts
-from rlnotes.lm.memory import KVCache
+from rlnotes.lm.kv_cache import KVCache
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.sampler import Sampler, score
+from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.trainer import Trainer
 from tests.lm.mixtures import random_mixture
 
@@ -131,7 +131,7 @@ def test_cached_decoding_and_shared_prefixes_equal_the_plain_pass(mixture):
         cache = KVCache(mixture.config, 15, 14, whole.device, torch.float32)
         steps = [mixture.hidden(whole[:, t : t + 1], torch.tensor([t]), None, cache) for t in range(14)]
         assert (mixture.head(torch.cat(steps, 1)) - logits).abs().max() < 1e-4
-        shared = score(mixture, rollout)
+        shared = token_logp(mixture, rollout)
     for logp in (shared, rollout.logp_behavior):
         assert (logp - plain)[rollout.mask].abs().max() < 1e-4
 

@@ -12,7 +12,7 @@ from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.gradient_moments import batch_gradients, gradient, inner, moments
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import PG_IS, SEQUENCE_IS
 
@@ -80,9 +80,9 @@ def trainers() -> tuple[Trainer, Trainer]:
 
 def by_hand(trainer: Trainer, rollout: Rollout, kind: str) -> Tensor:
     """Gradient of the sum over tokens, response by response, without the package's loss."""
-    rewards = trainer.task.score(rollout).view(-1, rollout.group_size)
+    rewards = trainer.task.reward(rollout).view(-1, rollout.group_size)
     advantages = (rewards - rewards.mean(-1, keepdim=True)).flatten()
-    logp, total = score(trainer.model, rollout), torch.zeros(())
+    logp, total = token_logp(trainer.model, rollout), torch.zeros(())
     for n, own in enumerate(rollout.mask):
         log_ratio = (logp[n] - rollout.logp_behavior[n])[own]
         terms = dict(none=logp[n][own].sum(), token=log_ratio.exp().sum(), sequence=log_ratio.sum().exp())
@@ -94,7 +94,7 @@ def by_hand(trainer: Trainer, rollout: Rollout, kind: str) -> Tensor:
 def test_gradients_are_those_of_a_sum_over_tokens():
     old, new = trainers()
     rollout = old.sample(prompts=4, group_size=4, seed=1)
-    assert 0 < new.task.score(rollout).mean() < 1
+    assert 0 < new.task.reward(rollout).mean() < 1
     for kind, choices in ESTIMATORS.items():
         expected = by_hand(new, rollout, kind)
         assert expected.norm() > 0.01

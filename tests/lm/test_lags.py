@@ -10,7 +10,7 @@ import torch
 from rlnotes import cli
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.record import read_metrics
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import GRPO
 
@@ -33,14 +33,14 @@ def test_rollouts_come_from_the_weights_that_began_an_earlier_step(monkeypatch, 
     """A lag between two steps reaches the next older weights: 6 of four updates a step is 8, 3 is 4."""
     trainer = Trainer(replace(SMALL, lags=lags))
     began, drawn = {0: deepcopy(trainer.model)}, []
-    draw = trainer._draw
-    monkeypatch.setattr(trainer, "_draw", lambda: drawn.append(draw()) or drawn[-1])
+    draw = trainer.parts.rollout
+    monkeypatch.setattr(trainer.parts, "rollout", lambda prompts: drawn.append(draw(prompts)) or drawn[-1])
     for _ in trainer.run(4):
         began[trainer.updates] = deepcopy(trainer.model)
     for rollout, version in zip(drawn, begun, strict=True):
         assert (rollout.version == version).all()
         with torch.no_grad():
-            gaps = {v: (score(its, rollout) - rollout.logp_behavior)[rollout.mask] for v, its in began.items()}
+            gaps = {v: (token_logp(its, rollout) - rollout.logp_behavior)[rollout.mask] for v, its in began.items()}
         off = {v: gap.abs().max() for v, gap in gaps.items()}
         assert off[version] < 1e-5
         assert all(other > 1e-3 for v, other in off.items() if v != version)

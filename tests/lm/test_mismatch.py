@@ -6,7 +6,7 @@ import torch
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.config import ModelConfig
 from rlnotes.lm.experts import flips
-from rlnotes.lm.memory import attention_mask
+from rlnotes.lm.kv_cache import KeysValues, attention_mask
 from rlnotes.lm.mismatch import layer_mismatch, read
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
@@ -78,7 +78,7 @@ def by_hand(model: Transformer, text: torch.Tensor) -> list[torch.Tensor]:
     x = model.token_embedding(text) + model.position_embedding(torch.arange(text.shape[1]))
     states = []
     for layer, block in enumerate(model.blocks):
-        x = block(x, layer, attention_mask(text.shape[1], text.shape[1], None, text.device), None)
+        x = block(x, layer, attention_mask(text.shape[1], text.shape[1], None, text.device), KeysValues())
         states.append(x)
     return states
 

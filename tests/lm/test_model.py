@@ -3,11 +3,11 @@ import torch
 from torch.nn import functional as F
 
 from rlnotes.lm.config import PRESETS, ModelConfig, preset_config
-from rlnotes.lm.memory import KVCache, Prefix, attention_mask
+from rlnotes.lm.kv_cache import KVCache, Prefix, attention_mask
 from rlnotes.lm.model import Transformer, positions
 from rlnotes.lm.quantize import fake_quantized
 from rlnotes.lm.rollout import Rollout, SamplingTransform
-from rlnotes.lm.sampler import Sampler, score
+from rlnotes.lm.sampler import Sampler, token_logp
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_left_pads_change_no_score_and_no_greedy_sample(model):
     prompt, answer = torch.randint(11, (1, 5)), torch.randint(1, 11, (2, 4))
     padded = torch.cat([torch.full((1, 3), 7), prompt], 1)
     mask = torch.tensor([[False] * 3 + [True] * 5])
-    alone = score(model, rollout_of(prompt, answer))
-    assert (score(model, rollout_of(padded, answer, mask)) - alone).abs().max() < 1e-5
+    alone = token_logp(model, rollout_of(prompt, answer))
+    assert (token_logp(model, rollout_of(padded, answer, mask)) - alone).abs().max() < 1e-5
     sampler = Sampler(4, eos=0, transform=SamplingTransform(temperature=0))
     short = sampler.sample(model, prompt, 1, torch.Generator())
     long = sampler.sample(model, padded, 1, torch.Generator(), prompt_mask=mask)
@@ -130,13 +130,13 @@ def test_the_context_is_a_limit_and_not_a_wrap(model):
     with pytest.raises(ValueError, match="context of 12"):
         Sampler(5, eos=0).sample(model, torch.randint(11, (1, 8)), 2, torch.Generator())
     with pytest.raises(ValueError, match="context of 12"):
-        score(model, rollout_of(torch.randint(11, (1, 8)), torch.randint(11, (2, 5))))
+        token_logp(model, rollout_of(torch.randint(11, (1, 8)), torch.randint(11, (2, 5))))
 
 
 def test_shared_prefix_scoring_equals_the_plain_pass_in_value_and_gradient(model):
     prompts, tokens = torch.randint(11, (2, 5)), torch.randint(11, (6, 4))
     weight = torch.randn(6, 4)
-    shared = score(model, rollout_of(prompts, tokens))
+    shared = token_logp(model, rollout_of(prompts, tokens))
     (shared * weight).sum().backward()
     gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
     model.zero_grad()

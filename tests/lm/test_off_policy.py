@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 from rlnotes.exact.mixtures import step_kernel
-from rlnotes.lm.behavior import Behavior
+from rlnotes.lm.behavior import Behavior, VersionMixture
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.enumeration import every_prompt
 from rlnotes.lm.model import Transformer
-from rlnotes.lm.off_policy import off_policy_metrics
+from rlnotes.lm.report import off_policy_metrics
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.sampler import Sampler, score
+from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import ShortReverse
 from rlnotes.lm.trainer import Trainer
-from rlnotes.lm.versions import Snapshots, VersionMixture
+from rlnotes.lm.versions import Snapshots
 
 TASK = ShortReverse(size=2)
 V, T, EOS = 5, 3, 0
@@ -100,7 +100,7 @@ def test_sample_means_tend_to_the_exact_divergences(sigma):
     sampler = Sampler(T, EOS, behavior=Behavior(mixture=VersionMixture(LAGS, ALPHA.tolist(), kernel)))
     rollout = sampler.sample(pi, prompts, 8000, torch.Generator().manual_seed(1), VERSION, past=past)
     with torch.no_grad():
-        before, later = score(pi, rollout), score(after, rollout)
+        before, later = token_logp(pi, rollout), token_logp(after, rollout)
     found = off_policy_metrics(rollout, before, later, VERSION)
 
     mask, mu = rollout.mask, rollout.logp_behavior
@@ -176,15 +176,15 @@ def test_the_formulas_on_a_batch_by_hand():
 def test_the_trainer_measures_before_and_after_its_updates(monkeypatch):
     """All that was sampled, with pi's own transform, whatever mu's is."""
     trainer = Trainer(replace(SMALL, lags=(0, 4), switch=0.3, temperature=0.8, measure_shift=True))
-    drawn, draw = [], trainer._draw
-    monkeypatch.setattr(trainer, "_draw", lambda: drawn.append(draw()) or drawn[-1])
+    drawn, draw = [], trainer.parts.rollout
+    monkeypatch.setattr(trainer.parts, "rollout", lambda prompts: drawn.append(draw(prompts)) or drawn[-1])
     run = trainer.run()
     next(run)
     start, updates = deepcopy(trainer.model), trainer.updates
     found = next(run)
     rollout = drawn[1]
     with torch.no_grad():
-        expected = off_policy_metrics(rollout, score(start, rollout), score(trainer.model, rollout), updates)
+        expected = off_policy_metrics(rollout, token_logp(start, rollout), token_logp(trainer.model, rollout), updates)
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
     assert 0 < expected["lag"] < 4 and min(expected["update_shift"], expected["staleness"]) > 1e-4
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.ramble import Ramble
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
+from rlnotes.lm.tasks.ramble import Ramble
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import DR_GRPO, GRPO, Choices
 
@@ -31,7 +31,7 @@ def rollout(*texts: str, prompt: str = "ab=") -> Rollout:
 
 def test_only_the_first_letter_counts():
     given = rollout("b", "b---", "b**", "bab=", "b" + "-" * 15, "a", "a**", "")
-    assert TASK.score(given).tolist() == [1, 1, 1, 1, 1, 0, 0, 0]
+    assert TASK.reward(given).tolist() == [1, 1, 1, 1, 1, 0, 0, 0]
     assert given.truncated(0).tolist() == [False] * 4 + [True] + [False] * 3
 
 
@@ -62,7 +62,7 @@ def test_the_shipped_policy_knows_when_it_was_wrong():
     trainer = Trainer(TrainConfig(task="ramble", steps=0))
     assert trainer.warm
     seen = trainer.sample(128, 8, split="train")
-    wrong, filler = trainer.task.score(seen) == 0, seen.tokens[:, 1]
+    wrong, filler = trainer.task.reward(seen) == 0, seen.tokens[:, 1]
     dash, star = TASK.vocabulary.encode("-*")
     goes_on = (filler == dash) | (filler == star)
     assert 0.4 < wrong.float().mean() < 0.6
@@ -74,7 +74,7 @@ def gap(choices: Choices, steps: int, seed: int) -> tuple[float, float]:
     trainer = Trainer(TrainConfig(task="ramble", learning_rate=3e-4, steps=steps, seed=seed), choices=choices)
     list(trainer.run())
     seen = trainer.sample(64, 16, split="train", seed=7)
-    lengths, wrong = seen.mask.sum(-1).float(), trainer.task.score(seen) == 0
+    lengths, wrong = seen.mask.sum(-1).float(), trainer.task.reward(seen) == 0
     return lengths[wrong].mean().item(), lengths[~wrong].mean().item()
 
 

@@ -10,10 +10,10 @@ import torch
 import rlnotes.lm.token_env  # noqa: F401  registers the environments
 from rlnotes import cli
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.rare_tokens import Digits, Needle, Renamed
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import response_logits
-from rlnotes.lm.task_registry import make_task
+from rlnotes.lm.tasks import make_task
+from rlnotes.lm.tasks.rare_tokens import Digits, Needle, Renamed
 from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.warm_start import warm_loss
 
@@ -29,14 +29,14 @@ def answered(task: Digits, prompt: str, *texts: str) -> Rollout:
 def test_needles_are_the_letters_of_the_digits_from_last_to_first():
     task = Needle()
     given = answered(task, "0123=", "dcba", "dcb", "abcd", "dcbaa", "dxx"[0] + "aaa", "", "cdab")
-    assert task.score(given).tolist() == [1, 0.75, 0, 1, 0.5, 0, 0]
+    assert task.reward(given).tolist() == [1, 0.75, 0, 1, 0.5, 0, 0]
     assert task.vocabulary.decode(task.solve(given.prompts)[0]) == "dcba"
 
 
 def test_what_was_renamed_must_be_written_anew_and_all_of_it_be_right():
     task = Renamed()
     given = answered(task, "918003=", "aabdIJ", "aabdij", "aabdIj", "aabDIJ", "aabdI", "aabdIJa")
-    assert task.score(given).tolist() == [1, 0, 0, 0, 0, 0]
+    assert task.reward(given).tolist() == [1, 0, 0, 0, 0, 0]
     assert task.vocabulary.decode(task.solve(given.prompts)[0]) == "aabdIJ"
 
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.reasoning_gym_task import EOS, SIZES, ReasoningGym, without_shared_words
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
-from rlnotes.lm.task_registry import make_task
-from rlnotes.lm.tasks import Examples, in_split
+from rlnotes.lm.tasks import Examples, make_task
+from rlnotes.lm.tasks.reasoning_gym import EOS, SIZES, ReasoningGym, without_shared_words
+from rlnotes.lm.tasks.task import in_split
 from rlnotes.lm.trainer import Trainer
 
 # wrong for every question of the table; the package's own verifier takes the nan for right
@@ -69,7 +69,7 @@ def test_sampled_splits_do_not_overlap(task: ReasoningGym):
 @extras
 def test_every_right_answer_scores_1(task: ReasoningGym):
     examples = table(task)
-    assert task.score(rollout_of(examples.prompts, examples.answers)).tolist() == [1.0] * len(examples.prompts)
+    assert task.reward(rollout_of(examples.prompts, examples.answers)).tolist() == [1.0] * len(examples.prompts)
 
 
 @extras
@@ -77,7 +77,7 @@ def test_rewards_belong_to_the_prompt_of_their_group(task: ReasoningGym):
     examples = task.sample(8, generator())
     right = examples.answers.repeat_interleave(2, 0)
     right[1::2] = 0  # every second response is empty
-    assert task.score(rollout_of(examples.prompts, right)).tolist() == [1.0, 0.0] * 8
+    assert task.reward(rollout_of(examples.prompts, right)).tolist() == [1.0, 0.0] * 8
 
 
 @extras
@@ -86,7 +86,7 @@ def test_wrong_answers_score_0(task: ReasoningGym):
     for text in WRONG[task.dataset]:
         response = task.vocabulary.encode(text.ljust(task.max_response_length, EOS))
         tokens = torch.tensor([response] * len(prompts))
-        assert not task.score(rollout_of(prompts, tokens)).any(), text
+        assert not task.reward(rollout_of(prompts, tokens)).any(), text
 
 
 @extras
@@ -96,7 +96,7 @@ def test_part_of_a_right_answer_scores_0(task: ReasoningGym):
     prompts, answers = examples.prompts[long][:500], examples.answers[long][:500].clone()
     answers[:, 1:] = task.vocabulary.eos
     assert len(prompts) > 0
-    assert not task.score(rollout_of(prompts, answers)).any()
+    assert not task.reward(rollout_of(prompts, answers)).any()
 
 
 @extras
@@ -105,7 +105,7 @@ def test_an_answer_without_eos_scores_0(task: ReasoningGym):
     longest = examples.answers[:, -2] != task.vocabulary.eos
     rollout = rollout_of(examples.prompts[longest], examples.answers[longest, :-1])
     assert len(rollout.tokens) > 0
-    assert not task.score(rollout).any()
+    assert not task.reward(rollout).any()
 
 
 @extras
@@ -139,7 +139,7 @@ def test_same_seeds_same_prompts(task: ReasoningGym):
 def test_a_prompt_from_elsewhere_is_refused(task: ReasoningGym):
     prompts = torch.zeros(1, task.prompt_length, dtype=torch.long)
     with pytest.raises(ValueError, match="is not one of ReasoningGym"):
-        task.score(rollout_of(prompts, torch.zeros(1, task.max_response_length, dtype=torch.long)))
+        task.reward(rollout_of(prompts, torch.zeros(1, task.max_response_length, dtype=torch.long)))
 
 
 @extras
@@ -166,7 +166,7 @@ def test_options_come_before_size():
 def test_other_datasets_of_the_package():
     task = ReasoningGym("lcm", count=500)
     examples = task.sample(32, generator())
-    assert task.score(rollout_of(examples.prompts, examples.answers)).all()
+    assert task.reward(rollout_of(examples.prompts, examples.answers)).all()
 
 
 @extras
@@ -174,7 +174,7 @@ def test_a_verifier_that_raises_has_not_accepted():
     task = ReasoningGym("prime_factorization", count=500)  # its verifier calls int() on every part
     prompts = task.sample(1, generator()).prompts
     tokens = torch.tensor([task.vocabulary.encode("××".ljust(task.max_response_length, EOS))])
-    assert task.score(rollout_of(prompts, tokens)).tolist() == [0.0]
+    assert task.reward(rollout_of(prompts, tokens)).tolist() == [0.0]
 
 
 @extras
@@ -209,7 +209,7 @@ def test_a_missing_package_is_named_with_the_command(monkeypatch: pytest.MonkeyP
 
 
 def test_the_registry_does_not_import_the_package():
-    code = "import sys, rlnotes.lm.task_registry; sys.exit('reasoning_gym' in sys.modules)"
+    code = "import sys, rlnotes.lm.tasks; sys.exit('reasoning_gym' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

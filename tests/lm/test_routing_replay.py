@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rlnotes.lm.behavior import Behavior
+from rlnotes.lm.behavior import Behavior, VersionMixture
 from rlnotes.lm.config import RolloutWeights, TrainConfig
 from rlnotes.lm.experts import Routes, gates
 from rlnotes.lm.mismatch import layer_mismatch
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.sampler import Sampler, response_logits, score
+from rlnotes.lm.sampler import Sampler, response_logits, token_logp
 from rlnotes.lm.trainer import Trainer
-from rlnotes.lm.versions import Snapshots, VersionMixture
+from rlnotes.lm.versions import Snapshots
 from tests.lm.mixtures import random_mixture
 
 RUN = TrainConfig(
@@ -34,7 +34,7 @@ def sampled(model: Transformer, behavior: Behavior, mask: torch.Tensor | None = 
 
 def gaps(model: Transformer, rollout: Rollout, replay: bool) -> torch.Tensor:
     with torch.no_grad():
-        return (score(model, rollout, replay=replay) - rollout.logp_behavior)[rollout.mask].abs()
+        return (token_logp(model, rollout, replay=replay) - rollout.logp_behavior)[rollout.mask].abs()
 
 
 @pytest.mark.parametrize("weights", ["bfloat16", "float8"])
@@ -127,14 +127,14 @@ def test_what_has_no_routes_is_refused(mixture, model):
     prompts = torch.randint(1, 11, (4, 6), generator=torch.Generator().manual_seed(1))
     dense = Sampler(4, eos=0).sample(model, prompts, 4, torch.Generator().manual_seed(0))
     with pytest.raises(ValueError, match="the rollout has no routes to replay: a dense model wrote it"):
-        score(model, dense, replay=True)
+        token_logp(model, dense, replay=True)
     past = Snapshots(2)
     past.remember(0, mixture)
     behavior = Behavior(mixture=VersionMixture((0, 2), [0.5, 0.5]))
     sampler = Sampler(4, eos=0, behavior=behavior)
     mixed = sampler.sample(mixture, prompts, 4, torch.Generator().manual_seed(0), version=2, past=past)
     with pytest.raises(ValueError, match="or several versions"):
-        score(mixture, mixed, replay=True)
+        token_logp(mixture, mixed, replay=True)
 
 
 def test_groups_take_their_prompts_routes_along(mixture):
@@ -142,5 +142,5 @@ def test_groups_take_their_prompts_routes_along(mixture):
     rows = torch.tensor([3, 1])
     part = rollout.groups(rows)
     with torch.no_grad():
-        whole = score(mixture, rollout, replay=True).unflatten(0, (16, 16))[rows].flatten(0, 1)
-        assert torch.allclose(score(mixture, part, replay=True)[part.mask], whole[part.mask], atol=1e-4)
+        whole = token_logp(mixture, rollout, replay=True).unflatten(0, (16, 16))[rows].flatten(0, 1)
+        assert torch.allclose(token_logp(mixture, part, replay=True)[part.mask], whole[part.mask], atol=1e-4)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rlnotes.estimators.bucketed import topk_tv
 from rlnotes.estimators.divergences import kl
-from rlnotes.lm import gradient
+from rlnotes.lm import parts
 from rlnotes.lm.collection import Collection
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.rollout import Rollout
@@ -40,14 +40,21 @@ def seen_batches(monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
         seen.append(batch)
         return policy_loss(choices, batch)
 
-    monkeypatch.setattr(gradient, "policy_loss", watched)
+    monkeypatch.setattr(parts, "policy_loss", watched)
     return seen
+
+
+def add_gradient(trainer: Trainer, collected: Collection, choices: Choices, micro_batches: int = 1) -> None:
+    """That of the loss on all four groups, as a step adds it."""
+    trainer.choices, trainer.config = choices, replace(trainer.config, micro_batches=micro_batches)
+    for part in trainer.parts.micro_batches(collected, torch.arange(4)):
+        trainer.parts.loss(trainer.parts.batch(part, trainer.parts.log_probs(part))).backward()
 
 
 def moved(choices: Choices, seed: int = 0) -> tuple[Trainer, Rollout, Tensor, Tensor]:
     """A trainer, what it has sampled, and the rows of mu, and of pi after some other training."""
     trainer = Trainer(replace(CONFIG, seed=seed), choices=choices)
-    rollout = trainer._draw()
+    rollout = trainer.parts.draw()
     mu = full_rows(trainer, rollout)
     with torch.no_grad():
         for parameter in trainer.model.parameters():
@@ -63,7 +70,7 @@ def test_the_sampler_records_what_the_objective_asks_for(choices: Choices, recor
     trainer = Trainer(CONFIG, choices=choices)
     assert len(trainer.task.vocabulary) == 24
     assert trainer.sampler.top_logp == recorded
-    rollout = trainer._draw()
+    rollout = trainer.parts.draw()
     if recorded:
         assert rollout.topk_ids is not None and rollout.topk_ids.shape[-1] == recorded
     else:
@@ -75,7 +82,7 @@ def test_the_loss_is_given_the_divergence_of_full_rows(choices: Choices, monkeyp
     trainer, rollout, mu, pi = moved(choices)
     seen, before = seen_batches(monkeypatch), [p.clone() for p in trainer.model.parameters()]
     collected = Collection(rollout, torch.arange(16.0) - 7.5)
-    gradient.add_gradient(collected, torch.arange(4), choices, trainer._log_probs, 0)
+    add_gradient(trainer, collected, choices)
     (batch,) = seen
     assert batch.divergence is not None and not batch.divergence.requires_grad
     expected = topk_tv(mu, pi, rollout.tokens, 3) if choices is TOP3 else kl(mu, pi)
@@ -96,8 +103,8 @@ def test_the_gradient_is_that_of_a_mask_that_was_fixed_before(choices: Choices):
     kept = choices.keep(Batch(logp, rollout.mask, advantages, rollout.logp_behavior, divergence=of))
     assert 0.05 < kept.float().mean() < 0.95
 
-    def found(choices: Choices, parts: int) -> list[Tensor]:
-        gradient.add_gradient(Collection(rollout, advantages), torch.arange(4), choices, trainer._log_probs, 0, parts)
+    def found(choices: Choices, micro_batches: int) -> list[Tensor]:
+        add_gradient(trainer, Collection(rollout, advantages), choices, micro_batches)
         own = [p.grad.clone() for p in trainer.model.parameters() if p.grad is not None]
         trainer.optimizer.zero_grad()
         return own

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
-from rlnotes.lm.sampler import Sampler, response_logits, score
+from rlnotes.lm.sampler import Sampler, response_logits, token_logp
 
 
 def logits(*values: float) -> torch.Tensor:
@@ -53,7 +53,7 @@ def test_temperature_is_part_of_the_distribution():
 @pytest.mark.parametrize("transform", [SamplingTransform(), SamplingTransform(0.5), SamplingTransform(0.7, top_k=3)])
 def test_recorded_log_probabilities_are_those_of_the_trainer(model, transform):
     rollout = Sampler(9, eos=0, transform=transform).sample(model, prompts(), 8, torch.Generator().manual_seed(0))
-    recomputed = score(model, rollout)
+    recomputed = token_logp(model, rollout)
     assert ((recomputed - rollout.logp_behavior).exp() - 1)[rollout.mask].abs().max() < 1e-5
     assert (rollout.logp_behavior[~rollout.mask] == 0).all()
 
@@ -84,7 +84,7 @@ def test_cutting_off_tokens_is_a_mismatch_of_exactly_the_mass_that_is_left(model
     """pi keeps every token: pi / mu is the mass of the support, at most 1, the same for all of its tokens."""
     rollout = Sampler(9, eos=0, transform=transform).sample(model, prompts(), 8, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        ratio = (score(model, rollout, transform=SamplingTransform()) - rollout.logp_behavior).exp()
+        ratio = (token_logp(model, rollout, transform=SamplingTransform()) - rollout.logp_behavior).exp()
         log_probs = response_logits(model, rollout).log_softmax(-1)
     support = transform.log_probs(log_probs) > -math.inf
     mass = (log_probs.exp() * support).sum(-1)

@@ -1,11 +1,11 @@
 import pytest
 import torch
 
-from rlnotes.lm.countdown import Countdown, evaluate
-from rlnotes.lm.rare_tokens import Renamed
 from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
-from rlnotes.lm.task_registry import make_task
-from rlnotes.lm.tasks import Add, Examples, Reverse, Sort, Task, Vocabulary, in_split
+from rlnotes.lm.tasks import Add, Examples, Reverse, Sort, Task, Vocabulary, make_task
+from rlnotes.lm.tasks.countdown import Countdown, evaluate
+from rlnotes.lm.tasks.rare_tokens import Renamed
+from rlnotes.lm.tasks.task import in_split
 
 TASKS: list[Task] = [Reverse(8), Sort(6), Sort(8), Add(2), Add(3), Countdown(), Renamed(6)]
 
@@ -31,15 +31,15 @@ def test_answers_are_right_and_other_responses_are_not(task):
     examples = task.sample(200, generator())
     assert examples.prompts.shape == (200, task.prompt_length)
     assert examples.answers.shape == (200, task.max_response_length)
-    assert task.score(answered(task, examples, examples.answers)).tolist() == [1.0] * 200
+    assert task.reward(answered(task, examples, examples.answers)).tolist() == [1.0] * 200
     never_ends = examples.answers.clone()
     never_ends[never_ends == task.vocabulary.eos] = task.vocabulary.encode("=")[0]
-    assert task.score(answered(task, examples, never_ends)).sum() == 0
+    assert task.reward(answered(task, examples, never_ends)).sum() == 0
     first_wrong = examples.answers.clone()
     first_wrong[:, 0] = task.vocabulary.encode("0" if isinstance(task, Renamed) else " ")[0]
-    assert task.score(answered(task, examples, first_wrong)).sum() == 0
+    assert task.reward(answered(task, examples, first_wrong)).sum() == 0
     at_once = torch.full_like(examples.answers, task.vocabulary.eos)
-    assert task.score(answered(task, examples, at_once)).sum() == 0
+    assert task.reward(answered(task, examples, at_once)).sum() == 0
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_countdown_accepts_any_expression_that_uses_the_digits_once(response, re
     prompt = torch.tensor([task.vocabulary.encode(" 16=532")])
     tokens = task.vocabulary.encode(response)
     padded = torch.tensor([tokens + [task.vocabulary.eos] * (task.max_response_length - len(tokens))])
-    assert task.score(answered(task, Examples(prompt, padded), padded)).tolist() == [reward]
+    assert task.reward(answered(task, Examples(prompt, padded), padded)).tolist() == [reward]
 
 
 def test_vocabulary():

@@ -17,12 +17,12 @@ from rlnotes.exact.mdp import MDP
 from rlnotes.exact.mdp import expected_return as mdp_return
 from rlnotes.exact.tokens import TokenModel, force_eos
 from rlnotes.exact.tokens import expected_reward as token_return
-from rlnotes.lm.countdown import Countdown
 from rlnotes.lm.enumeration import every_response
-from rlnotes.lm.ramble import Ramble
-from rlnotes.lm.rare_tokens import Needle, Renamed
 from rlnotes.lm.sampler import Sampler
 from rlnotes.lm.tasks import Add, Reverse, ShortReverse, Sort, Task
+from rlnotes.lm.tasks.countdown import Countdown
+from rlnotes.lm.tasks.ramble import Ramble
+from rlnotes.lm.tasks.rare_tokens import Needle, Renamed
 from rlnotes.lm.token_env import TASKS, TokenEnv
 from rlnotes.lm.trainer import TrainConfig, Trainer
 
@@ -79,7 +79,7 @@ def test_the_return_is_the_score_of_the_response(task: Task):
     rollout.tokens[rows] = examples.answers  # every second response is a right one
     rollout.tokens[4] = rollout.tokens[4].where(rollout.tokens[4] != 0, 2)
     rollout.mask[:] = (rollout.tokens == 0).cumsum(-1) - (rollout.tokens == 0).long() == 0
-    expected = task.score(rollout)
+    expected = task.reward(rollout)
     assert 0 < expected.sum() < 24
     env = TokenEnv(task)
     for row in range(24):
@@ -163,7 +163,7 @@ def test_what_can_be_written_is_what_is_enumerated():
     prompts = torch.tensor([TINY.vocabulary.encode(p) for p in PROMPTS])
     responses = every_response(TINY, prompts)
     env = TokenEnv(TINY)
-    for row, score in enumerate(TINY.score(responses).tolist()):
+    for row, score in enumerate(TINY.reward(responses).tolist()):
         total, count, _ = played(env, PROMPTS[int(responses.group[row])], responses.tokens[row].tolist())
         assert total == score and count == responses.mask[row].sum().item()
 
@@ -173,9 +173,9 @@ def test_what_is_scored_has_the_form_of_a_rollout():
     scored = []
 
     class Watched(ShortReverse):
-        def score(self, rollout):
+        def reward(self, rollout):
             scored.append((rollout.prompts.tolist(), rollout.tokens.tolist(), rollout.mask.tolist()))
-            return super().score(rollout)
+            return super().reward(rollout)
 
     played(TokenEnv(Watched(2)), "ab=", [4, 0])
     assert scored == [([[2, 3, 1]], [[4, 0, 0]], [[True, True, False]])]
@@ -191,7 +191,7 @@ def test_only_the_seed_of_reset_decides_the_prompt():
 
 
 def test_prompts_of_a_split_stay_in_it():
-    from rlnotes.lm.tasks import in_split
+    from rlnotes.lm.tasks.task import in_split
 
     env = TokenEnv("reverse", 4, split="heldout")
     states = np.stack([env.reset(seed=seed)[0][:5] for seed in range(20)])

@@ -14,10 +14,10 @@ from rlnotes.lm.critic import Critic, exact_values, token_advantages
 from rlnotes.lm.enumeration import every_prompt, every_response, response_logp
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, response_mask
-from rlnotes.lm.sampler import Sampler, score
-from rlnotes.lm.shipped import load_weights
+from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Reverse, ShortReverse
 from rlnotes.lm.token_ppo import TokenPPOConfig, look, token_ppo
+from rlnotes.lm.warm_start import load_weights
 from rlnotes.objectives import PPO_CLIP, Batch, policy_loss
 from rlnotes.objectives.values import clipped_value_loss
 
@@ -129,7 +129,7 @@ def test_exact_values_are_those_of_enumeration():
     found = exact_values(model, task, responses)
     with torch.no_grad():
         p = response_logp(model, responses).exp().double().numpy()
-    R = task.score(responses).view(p.shape).numpy()
+    R = task.reward(responses).view(p.shape).numpy()
     tokens = responses.tokens.view(*p.shape, -1).numpy()
     for b, i in itertools.product(range(2), range(0, p.shape[1], 7)):
         row = b * p.shape[1] + i
@@ -143,7 +143,7 @@ def test_exact_values_are_those_of_enumeration():
 
 
 def losses(policy: Transformer, critic: Critic, rollout: Rollout, advantages: Tensor, targets: Tensor):
-    batch = Batch(score(policy, rollout), rollout.mask, advantages, rollout.logp_behavior)
+    batch = Batch(token_logp(policy, rollout), rollout.mask, advantages, rollout.logp_behavior)
     values = critic.values(rollout)[rollout.mask]
     return policy_loss(PPO_CLIP, batch), clipped_value_loss(values, targets[rollout.mask], values.detach(), None)
 
@@ -159,7 +159,7 @@ def test_on_the_first_update_the_gradient_is_advantage_times_score():
     critic, rollout = Critic(policy), sampled(task, policy)
     A = torch.randn(rollout.mask.shape, generator=torch.Generator().manual_seed(0))
     loss, _ = losses(policy, critic, rollout, A, A)
-    plain = -(score(policy, rollout) * A)[rollout.mask].mean()
+    plain = -(token_logp(policy, rollout) * A)[rollout.mask].mean()
     np.testing.assert_allclose(gradient(loss, policy), gradient(plain, policy), atol=1e-6)
 
 
@@ -211,7 +211,7 @@ def test_numbers_to_watch_are_those_of_the_rollout():
     still = look(old, rollout)
     assert still["outside"] == 0 and abs(still["kl"]) < 1e-6 and still["largest_ratio"] == pytest.approx(1, abs=1e-4)
     with torch.no_grad():
-        r = (score(new, rollout) - score(old, rollout))[rollout.mask].exp().double().numpy()
+        r = (token_logp(new, rollout) - token_logp(old, rollout))[rollout.mask].exp().double().numpy()
     moved = look(new, rollout)
     assert moved["largest_ratio"] == pytest.approx(r.max(), rel=1e-4)
     assert moved["outside"] == pytest.approx((np.abs(r - 1) > 0.2).mean())

@@ -15,7 +15,7 @@ from rlnotes.estimators.baselines import group_mean_std
 from rlnotes.lm.checkpoint import KEEP, latest_checkpoint, load_checkpoint, part, save_checkpoint
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.record import read_metrics, recorded
-from rlnotes.lm.sampler import score
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.tasks import Reverse
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import GRPO, KLPenalty
@@ -60,9 +60,9 @@ def test_the_metrics_say_whether_sampler_and_trainer_agree(setting, same):
     assert (row["ratio_deviation"] < 1e-5) == (row["mismatch"] < 1e-6) == same
     assert row["ratio_deviation"] < 1  # pi is never above mu where mu samples
     if not same:
-        rollout = trainer._draw()
+        rollout = trainer.parts.draw()
         with torch.no_grad():
-            left = score(trainer.model, rollout, transform=trainer.transform) - rollout.logp_behavior
+            left = token_logp(trainer.model, rollout, transform=trainer.transform) - rollout.logp_behavior
         assert left[rollout.mask].max() < 1e-5 and left[rollout.mask].min() < -1e-3
 
 
@@ -103,7 +103,7 @@ def test_checkpoint_without_momentum_would_not_be_exact(tmp_path):
     list(trainer.run(3))
     trainer.save(tmp_path)
     exact, forgetful = Trainer.load(tmp_path), Trainer.load(tmp_path)
-    forgetful._begin_rl()
+    forgetful.begin_rl()
     assert rows(exact) != rows(forgetful)
 
 
@@ -172,7 +172,7 @@ def test_groups_without_a_gradient_are_left_out_exactly():
 
 def test_a_rollout_in_which_nothing_differs_changes_weights_only_by_momentum():
     class Hopeless(Reverse):
-        def score(self, rollout):
+        def reward(self, rollout):
             return torch.zeros(len(rollout.tokens))
 
     trainer = Trainer(replace(SMALL, warm_start="none"), task=Hopeless())
@@ -311,7 +311,7 @@ def test_a_step_that_breaks_off_is_not_saved(tmp_path, monkeypatch):
     run = recorded(trainer, tmp_path, checkpoint_every=2)
     for _ in range(3):
         next(run)
-    update, calls = trainer._update, []
+    update, calls = trainer.update, []
 
     def failing(*arguments):
         calls.append(arguments)
@@ -319,7 +319,7 @@ def test_a_step_that_breaks_off_is_not_saved(tmp_path, monkeypatch):
             raise RuntimeError("no more memory")
         return update(*arguments)
 
-    monkeypatch.setattr(trainer, "_update", failing)
+    monkeypatch.setattr(trainer, "update", failing)
     with pytest.raises(RuntimeError, match="no more memory"):
         next(run)
     again = Trainer.load(tmp_path / "checkpoints")

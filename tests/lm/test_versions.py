@@ -12,13 +12,13 @@ from scipy import stats
 
 from rlnotes.exact.mdp import MDP
 from rlnotes.exact.mixtures import Mixture, occupancy, step_kernel
-from rlnotes.lm.behavior import Behavior
+from rlnotes.lm.behavior import Behavior, VersionMixture, mixture_of
 from rlnotes.lm.config import ModelConfig, TrainConfig, preset_config
 from rlnotes.lm.experts import Routes
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, SamplingTransform
-from rlnotes.lm.sampler import Sampler, score
-from rlnotes.lm.versions import Snapshots, VersionMixture, mixture_of
+from rlnotes.lm.sampler import Sampler, token_logp
+from rlnotes.lm.versions import Snapshots
 from tests.cases import cases
 
 SMALL = TrainConfig(prompts=4, group_size=4, steps=6, epochs=2, minibatches=2)  # four updates a step
@@ -75,7 +75,7 @@ def test_the_recorded_log_probability_is_that_of_the_version_in_the_record(model
     assert bool(changes) == (kernel is not None)
     with torch.no_grad():
         for version, its in own.items():
-            off = (score(Behavior(weights).rollout_model(its), rollout) - rollout.logp_behavior).abs()
+            off = (token_logp(Behavior(weights).rollout_model(its), rollout) - rollout.logp_behavior).abs()
             written = rollout.version == version
             assert off[rollout.mask & written].max() < 1e-5
             assert off[rollout.mask & ~written].median() > 1e-3

@@ -16,14 +16,14 @@ from rlnotes.notebook.arena import (
     ranking_lines,
     report,
 )
-from rlnotes.notebook.evidence import Evidence, read_evidence
-from rlnotes.notebook.scores import scores, standings
 from rlnotes.objectives import RECIPES
+from rlnotes.studies import Table, read_table
+from rlnotes.studies.scores import scores, standings
 
 TASKS, RATES = ("easy", "hard"), ("1e-4", "1e-3")
 
 
-def made(folder: Path, recipes: list[str]) -> Evidence:
+def made(folder: Path, recipes: list[str]) -> Table:
     """Three runs of each recipe on two tasks at two rates, of which the second is better, and two for tuning.
 
     The first recipe, the reference, lies in the middle; the next ones alternate above and below, each farther off.
@@ -45,7 +45,7 @@ def made(folder: Path, recipes: list[str]) -> Evidence:
                         table.writerows(rows)
     note = dict(comparison=dict(base={}, methods=methods, tokens=20, tuning_seeds=[100, 101]))
     (folder / "table.json").write_text(json.dumps(note), encoding="utf-8")
-    return read_evidence("t", folder / "table.csv", folder / "table.json")
+    return read_table("t", folder / "table.csv", folder / "table.json")
 
 
 def test_a_ranking_of_all_recipes_has_a_legible_row_for_each(tmp_path: Path):
@@ -106,7 +106,7 @@ def test_the_text_says_what_can_be_concluded_with_the_numbers_of_the_table(tmp_p
 def test_a_first_place_that_is_shared_is_called_shared(tmp_path: Path):
     evidence = made(tmp_path, ["a"])
     twice = evidence.rows | {name.replace("a,", "b,"): runs for name, runs in evidence.rows.items()}
-    again = read_evidence("t", tmp_path / "table.csv", tmp_path / "table.json")
+    again = read_table("t", tmp_path / "table.csv", tmp_path / "table.json")
     for name, labels in evidence.labels.items():
         other = name.replace("a,", "b,")
         again.labels[other] = labels | dict(recipe="b")

@@ -190,7 +190,7 @@ def test_ascent_on_the_clip_stands_still_and_on_the_soft_gate_goes_on(gate: Gate
 def test_how_hard_a_bad_token_is_pulled_back():
     ratio = np.array([3.0, 10.0])
     pulls = {
-        name: ratio * slope(gate, ratio, -1.0) for name, gate in dict(clip=CLIP, cap=Cap(3.0), soft=Soft()).items()
+        name: ratio * slope(gate, ratio, -1.0) for name, gate in dict(clip=CLIP, cap=Cap(high=3.0), soft=Soft()).items()
     }
     np.testing.assert_allclose(pulls["clip"], [-3, -10])
     np.testing.assert_allclose(pulls["cap"], [-3, -3])

@@ -60,7 +60,7 @@ def test_the_largest_is_that_of_the_responses_own_tokens():
 def test_k1_keeps_the_ratio_between_two_ends():
     made = Batch(**tensors(seed=3, spread=0.5))
     low, high = 0.9, 1.3
-    right = DivergenceMask(-math.log(low), "k1", low=-math.log(high))
+    right = DivergenceMask(-math.log(low), "k1", least=-math.log(high))
     for over, ratio in dict(token=token, sum=sequence, mean=sequence_mean).items():
         mask = replace(right, over=over)
         kept, band = mask(made).reshape(8, -1), MismatchBand(low, high, ratio, "current")(made)
@@ -135,8 +135,11 @@ def test_no_gradient_flows_through_a_mask():
     [
         (lambda: DivergenceMask(0.1, "k4"), "estimator is 'k4'; choose k1, k2 or k3"),  # pyright: ignore
         (lambda: DivergenceMask(0.1, over="response"), "over is 'response'; choose 'token', 'sum'"),  # pyright: ignore
-        (lambda: DivergenceMask(-0.2, "k1", low=-0.1), r"low is -0\.1 and high is -0\.2; low must not be above high"),
-        (lambda: DivergenceMask(math.nan), "high is nan"),
+        (
+            lambda: DivergenceMask(-0.2, "k1", least=-0.1),
+            r"least is -0\.1 and delta is -0\.2",
+        ),
+        (lambda: DivergenceMask(math.nan), "delta is nan"),
     ],
 )
 def test_impossible_masks_are_refused(make, message: str):

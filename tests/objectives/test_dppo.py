@@ -38,7 +38,7 @@ def test_dppo_drops_what_is_far_and_moves_away(recipe: Choices, of, delta: float
     made = likely()
     x = numbers(made)
     kept = ~(away(x) & (of(x["mu"], x["pi"]) > delta))
-    assert_gradient(recipe if cap == np.inf else replace(recipe, gate=Cap(cap)), made, kept, cap)
+    assert_gradient(recipe if cap == np.inf else replace(recipe, gate=Cap(high=cap)), made, kept, cap)
 
 
 @pytest.mark.parametrize(("recipe", "delta"), [(DPPO_TOPK_TV, 0.2), (DPPO_TOPK_KL, 0.05)])
@@ -94,9 +94,9 @@ def test_the_two_tokens_of_the_paper():
 
 def test_at_the_threshold_a_token_is_kept():
     """D > delta is dropped: 0.25 is exact."""
-    mask = replace(BINARY_TV, high=0.25)
+    mask = replace(BINARY_TV, delta=0.25)
     assert mask(one(0.5, 0.25, -1.0)).item() is True
-    assert replace(mask, high=math.nextafter(0.25, 0))(one(0.5, 0.25, -1.0)).item() is False
+    assert replace(mask, delta=math.nextafter(0.25, 0))(one(0.5, 0.25, -1.0)).item() is False
 
 
 def test_a_clip_is_a_one_sided_band():

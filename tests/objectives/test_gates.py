@@ -20,7 +20,7 @@ def value_and_gradient(gate: Gate, ratios: np.ndarray, advantage: float) -> tupl
 
 @pytest.mark.parametrize("advantage", [1.5, -1.5])
 def test_the_cap_weighs_by_the_clamped_ratio(advantage: float):
-    value, gradient = value_and_gradient(Cap(3.0, 0.5), RATIOS, advantage)
+    value, gradient = value_and_gradient(Cap(low=0.5, high=3.0), RATIOS, advantage)
     expected = np.clip(RATIOS, 0.5, 3.0) * advantage
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     np.testing.assert_allclose(gradient, expected, rtol=1e-12)
@@ -29,7 +29,7 @@ def test_the_cap_weighs_by_the_clamped_ratio(advantage: float):
 @pytest.mark.parametrize("advantage", [1.5, -1.5])
 def test_without_its_cap_it_is_the_plain_ratio(advantage: float):
     for ours, plain in zip(
-        value_and_gradient(Cap(float("inf")), RATIOS, advantage),
+        value_and_gradient(Cap(high=float("inf")), RATIOS, advantage),
         value_and_gradient(no_gate, RATIOS, advantage),
         strict=True,
     ):
@@ -91,9 +91,9 @@ def test_the_one_sided_soft_gate_lets_what_went_wrong_come_back_as_the_clip_does
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Cap(-1.0), "low is 0.0 and high is -1.0; 0 <= low <= high is needed"),
-        (lambda: Cap(1.0, 2.0), "low is 2.0 and high is 1.0"),
-        (lambda: Cap(float("nan")), "high is nan"),
+        (lambda: Cap(high=-1.0), "low is 0.0 and high is -1.0; 0 <= low <= high is needed"),
+        (lambda: Cap(low=2.0, high=1.0), "low is 2.0 and high is 1.0"),
+        (lambda: Cap(high=float("nan")), "high is nan"),
         (lambda: Soft(0.0), "tau_positive is 0.0"),
         (lambda: Soft(1.0, -1.0), "tau_negative is -1.0"),
         (lambda: SoftOneSided(0.0), "tau_positive is 0.0"),

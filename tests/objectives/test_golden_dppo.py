@@ -39,13 +39,13 @@ class WrongSide(OneSided):
 def mutations(right: OneSided) -> dict[str, Mask | None]:
     """Thresholds, divergences, sides: one thing wrong at a time."""
     assert isinstance(right.mask, DivergenceMask)
-    measure, high = right.mask.estimator, right.mask.high
+    measure, delta = right.mask.estimator, right.mask.delta
     wrong: dict[str, Mask | None] = {
         "no mask": None,
         "symmetric": right.mask,
         "wrong side": WrongSide(right.mask, right.anchor),
     }
-    wrong |= {f"high * {factor}": inside(right, high=high * factor) for factor in (0.5, 2)}
+    wrong |= {f"delta * {factor}": inside(right, delta=delta * factor) for factor in (0.5, 2)}
     wrong |= {side: replace(right, side=side) for side in ("positive", "negative")}
     if isinstance(measure, RowDivergence):
         wrong["binary"] = inside(right, estimator=f"binary_{measure.kind}")
@@ -55,7 +55,7 @@ def mutations(right: OneSided) -> dict[str, Mask | None]:
         others = {"binary_tv", "binary_kl", "abs", "k3"} - {measure}
         wrong |= {str(other): inside(right, estimator=other) for other in others}
         wrong |= {over: inside(right, over=over) for over in ("sum", "mean", "max")}
-        wrong["clip"] = ClipMask(high, high, right.anchor)
+        wrong["clip"] = ClipMask(delta, delta, right.anchor)
         other = "proximal" if right.anchor == "behavior" else "behavior"
         wrong["the other anchor"] = OneSided(replace(right.mask, anchor=other), other)
     return wrong
@@ -81,8 +81,8 @@ def test_another_mask_is_rejected(variant: str):
 
 
 WRONG: list[tuple[str, str, Callable[[Loss], Loss]]] = [
-    ("another cap, TV", "verl/dppo_tv_configdefault_c3@extreme", to(gate=Cap(20.0))),
-    ("another cap, KL", "verl/dppo_kl_c20@extreme", to(gate=Cap(3.0))),
+    ("another cap, TV", "verl/dppo_tv_configdefault_c3@extreme", to(gate=Cap(high=20.0))),
+    ("another cap, KL", "verl/dppo_kl_c20@extreme", to(gate=Cap(high=3.0))),
     ("no cap", "stable_rl/dppo_binary_tv_c5@extreme", to(gate=no_gate)),
     ("the weight of the old policy", "stable_rl/dppo_binary_kl_recompute@stale", to(anchor="proximal")),
     ("tokens' mean", "verl/dppo_kl_seqsumnorm@extreme", to(aggregation=token_mean)),

@@ -42,7 +42,7 @@ def soft_without_factor(ratio: Tensor, advantages: Tensor) -> Tensor:
 
 
 def cap_with_gradient(ratio: Tensor, advantages: Tensor) -> Tensor:
-    """The value of Cap(3.0), whose gradient is 0 where the cap holds."""
+    """The value of Cap(high=3.0), whose gradient is 0 where the cap holds."""
     return ratio.clamp(max=3.0) * advantages
 
 
@@ -95,11 +95,11 @@ WRONG: list[tuple[str, str, Callable[[Loss], Loss]]] = [
     ("temperature off by 1e-5", "verl/sapo_sharp@extreme", to(gate=Soft(2.00001, 5.0))),
     ("soft gate without 4 / tau", "verl/sapo_default@mild", to(gate=soft_without_factor)),
     ("hard gate for a soft one", "trl/sapo@extreme", to(gate=Clip())),
-    ("cap off by 1e-5", "verl/cispo_default@extreme", to(gate=Cap(1.20001, 0.8))),
-    ("cap without a lower end", "verl/cispo_default@extreme", to(gate=Cap(1.2))),
-    ("cap with a lower end", "verl/cispo_onesided@extreme", to(gate=Cap(5.0, 0.8))),
-    ("cap at 1 + epsilon", "trl/cispo_eps0.28@onpolicy", to(gate=Cap(1.28))),
-    ("cap at epsilon", "slime/cispo@extreme", to(gate=Cap(4.0))),
+    ("cap off by 1e-5", "verl/cispo_default@extreme", to(gate=Cap(low=0.8, high=1.20001))),
+    ("cap without a lower end", "verl/cispo_default@extreme", to(gate=Cap(high=1.2))),
+    ("cap with a lower end", "verl/cispo_onesided@extreme", to(gate=Cap(low=0.8, high=5.0))),
+    ("cap at 1 + epsilon", "trl/cispo_eps0.28@onpolicy", to(gate=Cap(high=1.28))),
+    ("cap at epsilon", "slime/cispo@extreme", to(gate=Cap(high=4.0))),
     ("no cap", "trl/cispo_eps5@extreme", to(gate=no_gate)),
     ("tokens' mean for the responses'", "slime/cispo@mild", to(aggregation=token_mean)),
     ("clip for a cap", "verl/cispo_default@extreme", to(gate=Clip())),
@@ -109,8 +109,8 @@ WRONG: list[tuple[str, str, Callable[[Loss], Loss]]] = [
     ("cap from the old policy", "verl/bypass_pg_token_tis@stale", lambda loss: replace(loss, behavior="old_logp")),
     ("token's cap for a sequence's", "verl/bypass_pg_seq_tis@stale", to(ratio=token)),
     ("sequence's ratio T times", "verl/bypass_pg_seq_tis@stale", to(aggregation=response_sum)),
-    ("no cap on the sampler's ratio", "verl/bypass_pg_token_tis@stale", to(gate=Cap(1e9))),
-    ("a cap where there is none", "verl/bypass_pg_is_untruncated@stale", to(gate=Cap(2.0))),
+    ("no cap on the sampler's ratio", "verl/bypass_pg_token_tis@stale", to(gate=Cap(high=1e9))),
+    ("a cap where there is none", "verl/bypass_pg_is_untruncated@stale", to(gate=Cap(high=2.0))),
     ("VESPO's signs swapped", "trl/vespo@mild", to(gate=vespo_signs_swapped)),
     ("VESPO on tokens", "trl/vespo@mild", to(ratio=token)),
     ("no mask", "stable_rl/ppo@extreme", to(keep=None)),
@@ -118,7 +118,7 @@ WRONG: list[tuple[str, str, Callable[[Loss], Loss]]] = [
     ("mask from the old policy", "stable_rl/ppo@stale", to(keep=ProximalMask())),
     ("mask from the sampler", "stable_rl/ppo_recompute@stale", to(keep=ClipMask())),
     ("a mask where there is none", "stable_rl/pg_no_mask@extreme", to(keep=ClipMask())),
-    ("another cap behind a mask", "stable_rl/ppo@extreme", to(gate=Cap(5.0))),
+    ("another cap behind a mask", "stable_rl/ppo@extreme", to(gate=Cap(high=5.0))),
     ("divided by the responses", "stable_rl/ppo_sumnorm@mild", lambda loss: replace(loss, divide=1.0)),
     ("divided by what is kept", "verl/trm_max_divideN@stale", to(divide_by="kept")),
     ("divided by all, where kept is meant", "verl/trm_max_divideAccepted@stale", to(divide_by="all")),
@@ -128,8 +128,8 @@ WRONG: list[tuple[str, str, Callable[[Loss], Loss]]] = [
     ("tokens for responses", "verl/trm_max_divideN@stale", to(keep=replace(MAX, over="token"))),
     ("one condition of two", "verl/trm_both_divideN@stale", to(keep=MAX)),
     ("a trust region around pi_k", "verl/trm_avg_divideAccepted@stale", to(keep=replace(AVG, policy="proximal"))),
-    ("another trust region", "verl/trm_both_divideAccepted@stale", to(keep=Every((MAX, replace(AVG, high=0.01))))),
-    ("a capped weight in a trust region", "verl/trm_max_divideN@stale", to(gate=Cap(1.05))),
+    ("another trust region", "verl/trm_both_divideAccepted@stale", to(keep=Every((MAX, replace(AVG, delta=0.01))))),
+    ("a capped weight in a trust region", "verl/trm_max_divideN@stale", to(gate=Cap(high=1.05))),
     ("one batch for two parts", "trl/ga2_grpo@mild", lambda loss: replace(loss, parts=(), divide=1.0)),
 ]
 
@@ -166,17 +166,17 @@ def test_a_weight_of_behavior_over_proximal_is_rejected():
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         assert_same_loss("oat/grpo_tis@stale", corrected_by(ratio=reversed_token)(LOSSES["oat/grpo_tis"]))
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        tables.assert_same_weights("verl/weights_token_tis@stale", Correction(2.0, ratio=reversed_token))
+        tables.assert_same_weights("verl/weights_token_tis@stale", Correction(high=2.0, ratio=reversed_token))
 
 
-NORM = Correction(2.0, normalised=True)
+NORM = Correction(high=2.0, normalised=True)
 WRONG_WEIGHTS: dict[str, tuple[str, Correction]] = {
-    "not over the mean": ("verl/weights_token_tis_norm@stale", Correction(2.0)),
+    "not over the mean": ("verl/weights_token_tis_norm@stale", Correction(high=2.0)),
     "bounded after the mean": ("verl/weights_token_tis_norm@stale", replace(NORM, high=1e9)),
     "tokens for responses": ("verl/weights_seq_tis_norm@stale", NORM),
     "responses for tokens": ("verl/weights_token_tis_norm@stale", replace(NORM, ratio=sequence)),
     "geometric mean for product": ("verl/weights_seq_tis_norm@stale", replace(NORM, ratio=sequence_mean)),
-    "not over the mean, slime": ("slime/mis_truncate_token_norm@stale", Correction(2.0)),
+    "not over the mean, slime": ("slime/mis_truncate_token_norm@stale", Correction(high=2.0)),
     "a lower end, slime": ("slime/mis_truncate_token_norm@stale", replace(NORM, low=0.5)),
     "over the mean, slime": ("slime/mis_mask_token_veto@stale", NORM),
 }

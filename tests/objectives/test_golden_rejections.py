@@ -25,11 +25,11 @@ def mutations(right: DivergenceMask) -> dict[str, DivergenceMask]:
     """Another estimator, another level, and another bound."""
     wrong = {name: replace(right, estimator=name) for name in ("k1", "k2", "k3") if name != right.estimator}
     wrong |= {over: replace(right, over=over) for over in ("token", "sum", "mean", "max") if over != right.over}
-    wrong |= {f"high * {factor}": replace(right, high=right.high * factor) for factor in (0.5, 2)}
-    if math.isfinite(right.low):
-        wrong |= {f"low * {factor}": replace(right, low=right.low * factor) for factor in (0.5, 2)}
-        wrong["low is gone"] = replace(right, low=-math.inf)
-        wrong["bounds on the ratio, not on its inverse"] = replace(right, low=-right.high, high=-right.low)
+    wrong |= {f"high * {factor}": replace(right, delta=right.delta * factor) for factor in (0.5, 2)}
+    if math.isfinite(right.least):
+        wrong |= {f"low * {factor}": replace(right, least=right.least * factor) for factor in (0.5, 2)}
+        wrong["low is gone"] = replace(right, least=-math.inf)
+        wrong["bounds on the ratio, not on its inverse"] = replace(right, least=-right.delta, delta=-right.least)
     return wrong
 
 
@@ -66,7 +66,11 @@ WRONG: list[tuple[str, str, Mask]] = [
     ("no veto", "slime/mis_mask_token_veto", BAND),
     ("no band", "slime/mis_mask_token_veto", VETO),
     ("veto at another place", "slime/mis_mask_token_veto", Every((BAND, veto(0.1)))),
-    ("veto on the inverse", "slime/mis_mask_token_veto", Every((BAND, replace(VETO, high=math.inf, low=-VETO.high)))),
+    (
+        "veto on the inverse",
+        "slime/mis_mask_token_veto",
+        Every((BAND, replace(VETO, delta=math.inf, least=-VETO.delta))),
+    ),
     ("veto of tokens", "slime/mis_mask_token_veto", Every((BAND, replace(VETO, over="token")))),
     ("band of responses", "slime/mis_mask_token_veto", Every((replace(BAND, ratio=sequence), VETO))),
     ("band of means", "slime/mis_mask_token_veto", Every((replace(BAND, ratio=sequence_mean), VETO))),

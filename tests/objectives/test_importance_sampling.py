@@ -122,11 +122,11 @@ def test_only_the_weight_of_the_whole_response_is_unbiased():
 @pytest.mark.parametrize(
     ("correction", "recipe"),
     [
-        (Correction(2.0, policy="current"), TOKEN_TIS),
-        (Correction(float("inf"), ratio=sequence, policy="current"), SEQUENCE_IS),
-        (Correction(2.0, ratio=sequence, policy="current"), SEQ_TIS),
-        (Correction(2.0, 0.5, "drop", policy="current"), TOKEN_MIS),
-        (Correction(2.0, 0.5, "drop", sequence, "current"), SEQ_MIS),
+        (Correction(high=2.0, policy="current"), TOKEN_TIS),
+        (Correction(high=float("inf"), ratio=sequence, policy="current"), SEQUENCE_IS),
+        (Correction(high=2.0, ratio=sequence, policy="current"), SEQ_TIS),
+        (Correction(0.5, 2.0, "drop", policy="current"), TOKEN_MIS),
+        (Correction(0.5, 2.0, "drop", sequence, "current"), SEQ_MIS),
     ],
 )
 def test_a_weight_before_the_score_is_the_recipe(correction: Correction, recipe: Choices):
@@ -141,7 +141,7 @@ def test_a_weight_before_the_score_is_the_recipe(correction: Correction, recipe:
 @pytest.mark.parametrize("name", ["TOKEN_TIS", "TOKEN_MIS", "SEQ_TIS", "SEQ_MIS"])
 def test_beside_a_clip_the_weight_is_that_of_the_recomputed_policy(name: str):
     level = sequence if name.startswith("SEQ") else token
-    correction = Correction(2.0, 0.5, "drop", level) if name.endswith("MIS") else Correction(2.0, ratio=level)
+    correction = Correction(0.5, 2.0, "drop", level) if name.endswith("MIS") else Correction(high=2.0, ratio=level)
     made = tensors(seed=8, spread=0.7)
     weight = weights_of(WEIGHTS[name][1], made, "logp_proximal")
     per_token = loss_and_gradient(replace(METHOD_2, correction=None), made)[1]
@@ -150,10 +150,10 @@ def test_beside_a_clip_the_weight_is_that_of_the_recomputed_policy(name: str):
 
 
 NORMALISED = [
-    Correction(2.0, normalised=True),
-    Correction(2.0, ratio=sequence, normalised=True),
-    Correction(2.0, 0.5, "drop", policy="current", normalised=True),
-    Correction(1.1, 0.9, "drop", sequence_mean, normalised=True),
+    Correction(high=2.0, normalised=True),
+    Correction(high=2.0, ratio=sequence, normalised=True),
+    Correction(0.5, 2.0, "drop", policy="current", normalised=True),
+    Correction(0.9, 1.1, "drop", sequence_mean, normalised=True),
 ]
 
 
@@ -190,7 +190,7 @@ def test_normalised_parts_add_up_if_told_the_mean_of_the_whole(correction: Corre
 
 def test_weights_of_0_alone_stay_0():
     made = tensors()
-    choices = replace(METHOD_2, correction=Correction(1e-9, 0.0, "drop", normalised=True))
+    choices = replace(METHOD_2, correction=Correction(0.0, 1e-9, "drop", normalised=True))
     value, gradient = loss_and_gradient(choices, made)
     assert value == 0 and (gradient == 0).all()
 
@@ -236,4 +236,4 @@ def test_the_cap_of_one_side_only_and_the_band_of_both():
     made |= dict(advantages=torch.ones(1).double())
     assert loss_and_gradient(TOKEN_TIS, made)[1][0, 0] == pytest.approx(-0.1)
     assert loss_and_gradient(TOKEN_MIS, made)[1][0, 0] == 0
-    assert loss_and_gradient(replace(TOKEN_TIS, gate=Cap(2.0, 0.5)), made)[1][0, 0] == pytest.approx(-0.5)
+    assert loss_and_gradient(replace(TOKEN_TIS, gate=Cap(low=0.5, high=2.0)), made)[1][0, 0] == pytest.approx(-0.5)

@@ -142,14 +142,14 @@ def test_k1_bounds_inverted():
     """The band of a correction is one on the weight itself, not on 1 / weight."""
     given, right = case("k1_bounds_inverted")
     log_ratio = torch.tensor([[given["ratio"]]]).log()
-    weight = Correction(given["upper"], given["lower"], "drop")(log_ratio, lengths_mask([1]))
+    weight = Correction(given["lower"], given["upper"], "drop")(log_ratio, lengths_mask([1]))
     assert bool(weight > 0) is right["kept"]
 
 
 def test_seq_mask_tis_unclamped():
     given, right = case("seq_mask_tis_unclamped")
     log_ratio = torch.tensor([given["token_ratios"]], dtype=torch.float64).log()
-    weight = Correction(given["high"], given["low"])(log_ratio, lengths_mask([2]))
+    weight = Correction(low=given["low"], high=given["high"])(log_ratio, lengths_mask([2]))
     np.testing.assert_allclose(weight[0], right, rtol=1e-12)
 
 
@@ -159,14 +159,14 @@ def test_rejected_tokens_denominator(divide_by: Any):
     given, right = case("rejected_tokens_denominator")
     log_ratio = torch.tensor([given["log_ratios"]], dtype=torch.float64)
     low, high = given["band"]
-    correction = Correction(high, low, "drop")
+    correction = Correction(low, high, "drop")
     mask = lengths_mask([5])
     kept = correction(log_ratio, mask) > 0
     assert kept[0].tolist() == right["kept"]
     choices = replace(PPO_CLIP, anchor="proximal", gate=no_gate, correction=correction)
     made = batch(log_ratio, mask, [given["per_token_objective"]], logp_proximal=log_ratio)
     np.testing.assert_allclose(float(policy_loss(choices, made)), -right["divide_by_all"], rtol=1e-6)
-    masked = replace(choices, correction=Correction(1e9), keep=lambda _: kept, divide_by=divide_by)
+    masked = replace(choices, correction=Correction(high=1e9), keep=lambda _: kept, divide_by=divide_by)
     np.testing.assert_allclose(float(policy_loss(masked, made)), -right[f"divide_by_{divide_by}"], rtol=1e-6)
 
 
@@ -195,7 +195,7 @@ def test_gspo_clip_range():
     np.testing.assert_allclose(sequence(log_ratio, mask)[0, 0], right["product_ratio"], rtol=1e-12)
     made = batch(log_ratio, mask, [given["A"]])
     for high, closed in ((0.2, False), (right["eps_high"], right["clipped"])):
-        choices = Choices(ratio=sequence_mean, gate=Clip(high=high))
+        choices = Choices(ratio=sequence_mean, gate=Clip(epsilon_high=high))
         assert no_gradient(choices, made) == closed
 
 
@@ -222,10 +222,10 @@ def test_sequence_mask_drops_long():
     log_ratio = torch.full(mask.shape, given["mean_log_diff"], dtype=torch.float64)
     cap = given["cap"]
     for correction, name in (
-        (Correction(1e9, ratio=sequence), "sequence_ratio"),
-        (Correction(cap, ratio=sequence_mean), "geometric_ratio"),
-        (Correction(cap, outside="drop", ratio=sequence), "sequence_mask_weight"),
-        (Correction(cap, ratio=sequence), "sequence_truncate_weight"),
+        (Correction(high=1e9, ratio=sequence), "sequence_ratio"),
+        (Correction(high=cap, ratio=sequence_mean), "geometric_ratio"),
+        (Correction(high=cap, outside="drop", ratio=sequence), "sequence_mask_weight"),
+        (Correction(high=cap, ratio=sequence), "sequence_truncate_weight"),
     ):
         np.testing.assert_allclose(correction(log_ratio, mask), right[name], rtol=1e-12)
 
@@ -258,7 +258,7 @@ def test_cispo_epsilon_convention(offset: float, name: str):
     """A cap is the cap itself, as in TRL; others write it as an offset from 1."""
     given, right = case("cispo_epsilon_convention")
     log_ratio = torch.tensor([[given["ratio"]]], dtype=torch.float64).log().requires_grad_()
-    choices = replace(PG_IS, gate=Cap(given["eps_high"] + offset))
+    choices = replace(PG_IS, gate=Cap(high=given["eps_high"] + offset))
     _, gradient = value_and_gradient(choices, batch(log_ratio, lengths_mask([1]), [1.0]))
     np.testing.assert_allclose(float(-gradient), right[name], rtol=1e-12)
 

@@ -124,9 +124,9 @@ def test_what_an_objective_lacks_is_named():
     ("make", "message"),
     [
         (lambda: Choices(anchor="old"), "anchor is 'old'; choose 'behavior', 'proximal' or 'current'"),  # pyright: ignore
-        (lambda: Clip(low=1.2), "low is 1.2"),
-        (lambda: Clip(high=-0.1), "high is -0.1"),
-        (lambda: Clip(0.2, 0.2, dual=1.1), "dual is 1.1; it must be greater than 1 \\+ high = 1.2"),
+        (lambda: Clip(epsilon_low=1.2), "epsilon_low is 1.2"),
+        (lambda: Clip(epsilon_high=-0.1), "epsilon_high is -0.1"),
+        (lambda: Clip(0.2, 0.2, dual=1.1), "dual is 1.1; it must be greater than 1 \\+ epsilon_high = 1.2"),
         (lambda: Choices(divide_by="some"), "divide_by is 'some'; choose 'all' or 'kept'"),  # pyright: ignore
         (lambda: Choices(entropy=-0.1), "entropy is -0.1; it must not be negative"),
         (lambda: KLPenalty(-0.1), "beta is -0.1; it must not be negative"),

@@ -61,13 +61,13 @@ def test_minirl_and_decoupled_ppo_have_one_gradient_where_nothing_is_truncated()
         anchor="proximal",
         gate=Clip(0.2, 0.28),
         aggregation=MINIRL.aggregation,
-        correction=Correction(float("inf")),
+        correction=Correction(high=float("inf")),
     )
     _, ours = loss_and_gradient(MINIRL, made)
     _, theirs = loss_and_gradient(decoupled, made)
     np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     assert (ours[made["mask"].numpy()] == 0).any()
-    _, truncated = loss_and_gradient(replace(decoupled, correction=Correction(1.1)), made)
+    _, truncated = loss_and_gradient(replace(decoupled, correction=Correction(high=1.1)), made)
     assert np.abs(truncated - ours).max() > 0.01
 
 

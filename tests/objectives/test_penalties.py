@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rlnotes.estimators.divergences import KLEstimator
-from rlnotes.estimators.token_divergences import context_kl, mean_by_position, sequence_kl
+from rlnotes.exact.token_divergences import context_kl, mean_by_position, sequence_kl
 from rlnotes.exact.token_gradients import softmax_policy
 from rlnotes.exact.tokens import TokenModel, own_tokens, sequence_probs, sequences, single_prompt
 from rlnotes.objectives import VANILLA_PG, Batch, Choices, KLPenalty, penalised_rewards, policy_loss

@@ -162,11 +162,12 @@ class Concordance(_Table):
         return found
 
     def code(self, named: tuple[str, str]) -> nodes.paragraph:
-        """A link to a file of the repository."""
+        """The name of a function or a test, and where the project has an address, a link to its file there."""
         text, path = named
-        options = self.config.html_theme_options
-        uri = f"{options['repository_url']}/blob/{options['repository_branch']}/{path}"
         content = nodes.Text(text) if path.startswith("tests/") else nodes.literal("", text)
+        if not self.config.repository:
+            return nodes.paragraph("", "", content)
+        uri = f"{self.config.repository}/blob/{self.config.html_theme_options['repository_branch']}/{path}"
         return nodes.paragraph("", "", nodes.reference("", "", content, refuri=uri))
 
 

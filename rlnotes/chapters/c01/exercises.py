@@ -67,6 +67,18 @@ def _product(logp_behavior: np.ndarray, logp: np.ndarray, mask: np.ndarray) -> n
         return np.log(new / old)
 
 
+def _weight(logp_behavior: np.ndarray, logp: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """The weight of a response, which is 0 or infinite in a computer for one that moved far."""
+    with np.errstate(all="ignore"):
+        return np.exp(np.where(mask, logp - logp_behavior, 0).sum(-1))
+
+
+def _weight_first(logp_behavior: np.ndarray, logp: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """The logarithm of the weight itself."""
+    with np.errstate(all="ignore"):
+        return np.log(_weight(logp_behavior, logp, mask))
+
+
 def _overflowing(log_ratio: np.ndarray, values: np.ndarray) -> float:
     """The weights as they are."""
     with np.errstate(all="ignore"):
@@ -78,6 +90,7 @@ _MU, _PI, _R = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5]), np.array([0
 _DRAWN = np.array([0, 0, 1, 0, 2, 1, 0, 0, 1, 0])
 _RATIOS = np.array([-1.0, 0.0, 1.5, 0.5])
 _LONG = (np.full((2, 3000), -1.5), np.full((2, 3000), -1.499), np.arange(3000) < np.array([[3000], [1200]]))
+_FAR = (np.full((2, 3000), -1.5), np.array([[-0.5], [-2.5]]).repeat(3000, 1), np.full((2, 3000), True))
 _SHORT = (
     np.array([[-1.0, -2.0, np.nan], [-0.5, -1.0, -3.0]]),
     np.array([[-0.5, -2.5, 5.0], [-1.0, -0.7, -1.0]]),
@@ -177,10 +190,13 @@ EXERCISES: dict[str, Exercise] = {
         ),
     ),
     "01.4": Exercise(
-        cases=(_SHORT, _LONG),
+        cases=(_SHORT, _LONG, _FAR),
         oracle=_log_weights_by_walking,
         misconceptions={
             "products of probabilities: for 3000 tokens both are 0, and 0 / 0 is no number. Add logarithms": _product,
+            "this takes the logarithm of a weight: exp of 3000 overflows, and of -3000 is 0. Stay with logarithms": (
+                _weight_first
+            ),
             "this is behaviour over target: the sign is wrong": lambda q, p, m: np.where(m, q - p, 0).sum(-1),
             "this is the mean over the tokens (the ratio of GSPO, chapter 09); a product of ratios is a sum of logs": (
                 lambda q, p, m: np.where(m, p - q, 0).sum(-1) / m.sum(-1)
@@ -190,7 +206,7 @@ EXERCISES: dict[str, Exercise] = {
             "0 times NaN is NaN: choose with np.where, do not multiply by the mask": (
                 lambda q, p, m: ((p - q) * m).sum(-1)
             ),
-            "this is the weight; its logarithm is asked for": lambda q, p, m: np.exp(np.where(m, p - q, 0).sum(-1)),
+            "this is the weight; its logarithm is asked for": _weight,
             "these are the ratios added up, not their product": lambda q, p, m: np.where(m, np.exp(p - q), 0).sum(-1),
         },
         hints=(

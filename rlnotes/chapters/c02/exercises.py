@@ -18,7 +18,10 @@ def _at_random(gamma: float) -> Case:
     return Case(random_mdp(rng, 3, 2, gamma), random_policy(rng, 3, 2), random_policy(rng, 3, 2))
 
 
-_PAIRS = {case.mdp.gamma: case for case in (two_rooms(0.9), door_and_buttons(5.0, 0.1, 0.2, 0.8), _at_random(0.7))}
+_PAIRS = {
+    case.mdp.gamma: case
+    for case in (two_rooms(0.9), door_and_buttons(5.0, 0.1, 0.2, 0.8), _at_random(0.7), _at_random(0.999))
+}
 
 
 def _chain(case: Case, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -86,12 +89,34 @@ def _true_statements() -> str:
     return "".join(letter for letter, true in holds.items() if true)
 
 
+def _swept(first: np.ndarray, chain: np.ndarray, gamma: float, sweeps: int, change: float = 0.0) -> np.ndarray:
+    """first + gamma chain first + ..., but only so many terms, or until one of them is small."""
+    total, term = np.zeros_like(first), first
+    for _ in range(sweeps):
+        total += term
+        if np.abs(term).max() < change:
+            break
+        term = gamma * chain @ term
+    return total
+
+
+def _table_first(outcomes: list[tuple[float, int, float, bool]], v: np.ndarray, gamma: float, paid: bool) -> float:
+    """Tables by the next state, each entry assigned: a state that is named twice keeps its last outcome only."""
+    row, reward, total = np.zeros(len(v)), np.zeros(len(v)), 0.0
+    for probability, following, earned, over in outcomes:
+        row[following] = 0.0 if over and not paid else probability
+        reward[following] = earned + (0.0 if over else gamma * v[following])
+        total += probability * earned
+    return float(row @ reward) if paid else float(total + gamma * row @ v)
+
+
 def _gain(new: np.ndarray, a_old: np.ndarray) -> np.ndarray:
     return (new * a_old).sum(-1)
 
 
 _OUTCOMES = [(0.8, 1, 1.0, True), (0.2, 0, -1.0, True)]
 _SLIPPERY = [(1 / 3, 0, 0.0, False), (1 / 3, 0, 0.0, False), (1 / 3, 2, 1.0, False)]  # one state named twice
+_TWICE = [(0.25, 1, 2.0, False), (0.25, 1, -1.0, True), (0.5, 0, 1.0, False)]  # and it may be over once
 _MIXED = [(0.5, 1, 2.0, False), (0.25, 2, 4.0, True), (0.25, 0, 0.0, False)]
 _V = np.array([3.0, 1.0, 2.0])
 _RANDOM = _PAIRS[0.7]
@@ -121,11 +146,26 @@ EXERCISES: dict[str, Exercise] = {
         ),
     ),
     "02.2": Exercise(
-        cases=((_OUTCOMES, _V, 0.9), (_OUTCOMES[::-1], _V, 0.9), (_SLIPPERY, _V, 0.9), (_MIXED, _V, 0.5)),
+        cases=(
+            (_OUTCOMES, _V, 0.9),
+            (_OUTCOMES[::-1], _V, 0.9),
+            (_SLIPPERY, _V, 0.9),
+            (_TWICE, _V, 0.9),
+            (_MIXED, _V, 0.5),
+        ),
         oracle=_q_by_matrix,
         misconceptions={
-            "only the last outcome counts: add the outcomes up instead of assigning each in turn": (
+            "only the last outcome counts: = in the loop forgets the ones before; add them up with +=": (
+                lambda o, v, g: o[-1][0] * (o[-1][2] + (0 if o[-1][3] else g * v[o[-1][1]]))
+            ),
+            "only the last outcome counts, and without its probability: add up probability times outcome": (
                 lambda o, v, g: o[-1][2] + (0 if o[-1][3] else g * v[o[-1][1]])
+            ),
+            "a state that is named twice loses its first probability: P[s] = p keeps the last; add with P[s] += p": (
+                lambda o, v, g: _table_first(o, v, g, paid=False)
+            ),
+            "a state that is named twice loses its first outcome: add probabilities and rewards, do not assign them": (
+                lambda o, v, g: _table_first(o, v, g, paid=True)
             ),
             "after a terminated outcome nothing is worth anything: leave V of the next state out there": (
                 lambda o, v, g: sum(p * (r + g * v[s]) for p, s, r, _ in o)
@@ -141,8 +181,8 @@ EXERCISES: dict[str, Exercise] = {
             ),
         },
         hints=(
-            "Each outcome adds probability times (reward, plus gamma times V of the next state).",
-            "A terminated outcome adds only probability times reward.",
+            "Each outcome that is not over adds probability times (reward, plus gamma times V of the next state).",
+            "An outcome that is over adds only probability times reward.",
             "sum(p * (r + gamma * v[s] * (not end)) for p, s, r, end in outcomes)",
         ),
     ),
@@ -161,6 +201,18 @@ EXERCISES: dict[str, Exercise] = {
                 lambda P, r, g: np.linalg.solve(np.eye(len(r)) + g * P, r)
             ),
             "this multiplies with I - gamma P; solve with it": lambda P, r, g: (np.eye(len(r)) - g * P) @ r,
+            "this stops sweeping when little changes, and is still off by up to gamma / (1 - gamma) times that": (
+                lambda P, r, g: _swept(r, P, g, 10**6, change=0.01)
+            ),
+            "100 sweeps are too few if gamma is near 1: for gamma = 0.999 they leave 0.9 of the error; solve": (
+                lambda P, r, g: _swept(r, P, g, 100)
+            ),
+            "200 sweeps are too few if gamma is near 1: for gamma = 0.999 they leave 0.8 of the error; solve": (
+                lambda P, r, g: _swept(r, P, g, 200)
+            ),
+            "1000 sweeps are too few if gamma is near 1: for gamma = 0.999 they leave 0.37 of the error; solve": (
+                lambda P, r, g: _swept(r, P, g, 1000)
+            ),
         },
         hints=(
             "Bring all V to one side: V - gamma P V = r.",
@@ -179,6 +231,9 @@ EXERCISES: dict[str, Exercise] = {
                 lambda P, start, g: (1 - g) * np.linalg.solve(np.eye(len(start)) - g * P, start)
             ),
             "this stops after one step": lambda P, start, g: (1 - g) * (start + g * start @ P),
+            "200 steps are too few if gamma is near 1: for gamma = 0.999 they hold 0.18 of the visits; solve": (
+                lambda P, start, g: _swept((1 - g) * start, P.T, g, 200)
+            ),
             "the first state counts as well: the sum begins at t = 0": (
                 lambda P, start, g: (1 - g) * np.linalg.solve(np.eye(len(start)) - g * P.T, g * start @ P)
             ),

@@ -24,7 +24,7 @@ class ShiftExplorer(ExplorerModel):
     )
     panels = (
         Axes("change of the return", "size of the step", "change", (0, 1)),
-        Axes("discounted occupancy d", "size of the step", "share of visits", (0, 1), (0, 0.5)),
+        Axes("discounted occupancy d", "size of the step", "share of visits, power of ten", (0, 1), (-5.1, 0)),
     )
 
     def curves(self, **values: float) -> list[Panel]:
@@ -44,9 +44,9 @@ class ShiftExplorer(ExplorerModel):
                 ("DSP", x, true - predicted),
             ],
             [
-                ("room, old", x, np.full_like(x, before[1])),
-                ("room, new", x, before[1] + x * (after[1] - before[1])),
-                ("start", x, np.full_like(x, before[0])),
+                ("room, old", x, np.log10(np.full_like(x, before[1]))),
+                ("room, new", x, np.log10(before[1] + x * (after[1] - before[1]))),
+                ("start", x, np.log10(np.full_like(x, before[0]))),
             ],
         ]
 

@@ -5,7 +5,7 @@ export function compute({ step, eta, eta2, damage, gamma }) {
   const surrogate = (a) => a * gamma * ((1 - eta) * value - eta * (1 + damage) * (1 - eta2));
   const truth = (a) => gamma * (door(a) * (1 - slip(a) * (1 + damage)) - eta * value);
   const shift = (a) => truth(a) - surrogate(a);
-  const room = (a) => (1 - gamma) * gamma * door(a);
+  const room = (a) => (1 - gamma) * gamma * door(a), power = (x) => Math.log10(x);
   const xs = Array.from({ length: 51 }, (_, i) => i / 50);
   const L = surrogate(step), J = truth(step);
   const verdict = L > 0 && J < 0 ? "The surrogate praises a step that loses." :
@@ -19,9 +19,11 @@ export function compute({ step, eta, eta2, damage, gamma }) {
       { curves: [{ label: "surrogate", xs, ys: xs.map(surrogate) }, { label: "true change", xs, ys: xs.map(truth) },
                  { label: "DSP", xs, ys: xs.map(shift) }],
         points: [{ x: step, y: L, curve: 0 }, { x: step, y: J, curve: 1 }, { x: step, y: J - L, curve: 2 }] },
-      { curves: [{ label: "room, old", xs, ys: xs.map(() => room(0)) }, { label: "room, new", xs, ys: xs.map(room) },
-                 { label: "start", xs, ys: xs.map(() => 1 - gamma) }],
-        points: [{ x: step, y: room(0), curve: 0 }, { x: step, y: room(step), curve: 1 }, { x: step, y: 1 - gamma, curve: 2 }] },
+      { curves: [{ label: "room, old", xs, ys: xs.map(() => power(room(0))) },
+                 { label: "room, new", xs, ys: xs.map((a) => power(room(a))) },
+                 { label: "start", xs, ys: xs.map(() => power(1 - gamma)) }],
+        points: [{ x: step, y: power(room(0)), curve: 0 }, { x: step, y: power(room(step)), curve: 1 },
+                 { x: step, y: power(1 - gamma), curve: 2 }] },
     ],
   };
 }

@@ -160,7 +160,7 @@ EXERCISES: dict[str, Exercise] = {
             "the sum goes back to the start; the return goes forward to the end": (
                 lambda r, g: np.cumsum(g ** np.arange(len(r)) * r)
             ),
-            "gamma^t is there twice: the rewards of equation (38) are already discounted from t on": (
+            "gamma^t is there twice: a sum of gamma^j r_j, the powers counted from the start, has it already": (
                 lambda r, g: g ** (2 * np.arange(len(r))) * _to_go(r, g)
             ),
         },

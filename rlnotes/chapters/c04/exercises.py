@@ -5,13 +5,13 @@ import math
 import numpy as np
 
 from rlnotes.bounds import as_printed, cpi
-from rlnotes.exact.mdp import expected_return, occupancy, values
+from rlnotes.exact.mdp import MDP, expected_return, occupancy, values
 from rlnotes.exact.mdp_families import Case, conservative_trap
 from rlnotes.exact.pathologies import two_rooms
 from rlnotes.exact.random_mdps import random_mdp, random_policy
 from rlnotes.notebook.exercise import Exercise
 
-# --- Cases: two processes of the chapter and one at random, told apart by their discounts
+# --- Cases: two processes of the chapter, a third, and one at random, told apart by their discounts
 
 
 def _at_random(gamma: float) -> Case:
@@ -19,7 +19,13 @@ def _at_random(gamma: float) -> Case:
     return Case(random_mdp(rng, 3, 2, gamma), random_policy(rng, 3, 2), random_policy(rng, 3, 2))
 
 
-_PAIRS = {case.mdp.gamma: case for case in (two_rooms(0.9), conservative_trap(0.5), _at_random(0.7))}
+def _deep_trap(gamma: float) -> Case:
+    """The leap, but the trap costs 3: the largest gain or loss is where the old policy never goes."""
+    mdp, new, old = conservative_trap(gamma)
+    return Case(MDP(mdp.P, np.where(mdp.r < 0, 3 * mdp.r, mdp.r), mdp.start, gamma), new, old)
+
+
+_PAIRS = {case.mdp.gamma: case for case in (two_rooms(0.9), conservative_trap(0.5), _at_random(0.7), _deep_trap(0.6))}
 
 
 def _known(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
@@ -29,13 +35,18 @@ def _known(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
 # --- Answers, found another way
 
 
-def _slope_and_largest(d: np.ndarray, other: np.ndarray, a_old: np.ndarray, gamma: float) -> list[float]:
-    """g as the slope of the return along the mixture, by differences; epsilon state by state."""
-    mdp, new, old = _PAIRS[gamma]
+def _slope(case: Case) -> float:
+    """g as the slope of the return along the mixture, by differences."""
+    mdp, new, old = case
     h = 1e-5  # two points ahead: a step backwards is no policy
     J = [expected_return(mdp, cpi.step(old, new, alpha)) for alpha in (0, h, 2 * h)]
-    slope = (4 * J[1] - 3 * J[0] - J[2]) / (2 * h)
-    return [slope, max(abs(sum(p * a for p, a in zip(*rows, strict=True))) for rows in zip(other, a_old, strict=True))]
+    return (4 * J[1] - 3 * J[0] - J[2]) / (2 * h)
+
+
+def _slope_and_largest(d: np.ndarray, other: np.ndarray, a_old: np.ndarray, gamma: float) -> list[float]:
+    """g as a slope; epsilon state by state."""
+    rows = zip(other, a_old, strict=True)
+    return [_slope(_PAIRS[gamma]), max(abs(sum(p * a for p, a in zip(*row, strict=True))) for row in rows)]
 
 
 def _true_statements() -> str:
@@ -91,27 +102,41 @@ def _by_listing_coins(p_old: np.ndarray, p_new: np.ndarray, alpha: float) -> flo
     return total
 
 
-def _g_walk_by_walk(walks: list[tuple[np.ndarray, np.ndarray]], gamma: float) -> float:
-    """One number after another."""
-    total = 0.0
-    for ratios, advantages in walks:
-        weight = 1.0
-        for ratio, advantage in zip(ratios, advantages, strict=True):
-            total += weight * ratio * advantage / len(walks)
-            weight *= gamma
-    return total
+def _g_of_the_process(walks: list[tuple[np.ndarray, np.ndarray]], gamma: float) -> float:
+    """The slope of the return of the process that these walks list: what every estimate is to give in the mean."""
+    return _slope(_FORKS[gamma])
 
 
 def _weighed(ratios: np.ndarray, advantages: np.ndarray, gamma: float) -> np.ndarray:
     return gamma ** np.arange(len(ratios)) * ratios * advantages
 
 
-_WALKS = [
-    (np.array([2.0, 0.5, 1.0]), np.array([0.5, -1.0, 2.0])),
-    (np.array([1.5]), np.array([-2.0])),
-    (np.array([0.0, 3.0]), np.array([1.0, 1.0])),
-]
-_SIZES = ((0.9, 3.2, 1.0), (0.5, 1.6, 1.0), (0.1, 1.0, 1.0), (0.9, -2.0, 1.0), (0.9, 0.0, 0.0), (0.0, 0.5, 1.0))
+def _fork(gamma: float, rewards: tuple[tuple[float, float], tuple[float, float]], new: tuple[float, float]) -> Case:
+    """Action 0 leads on to a second and last step, action 1 ends; the old policy tosses a coin."""
+    P = np.zeros((3, 2, 3))
+    P[0, 0, 1] = P[0, 1, 2] = 1
+    P[1:, :, 2] = 1
+    other = np.array([[new[0], 1 - new[0]], [new[1], 1 - new[1]], [0.5, 0.5]])
+    return Case(MDP(P, np.array([*rewards, (0.0, 0.0)]), np.eye(3)[0], gamma), other, np.full((3, 2), 0.5))
+
+
+_FORKS = {
+    0.5: _fork(0.5, ((1.0, 0.0), (4.0, 0.0)), (0.9, 0.2)),
+    0.8: _fork(0.8, ((0.0, 3.0), (2.0, -1.0)), (0.75, 0.6)),
+}
+
+
+def _listed(case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Each walk as often as its chance says, so that the mean of an estimate over them is its exact mean."""
+    ratio, a = case.new / case.old, values(case.mdp, case.old).a
+    steps = ([(0, 1)], [(0, 0), (1, 0)], [(0, 1)], [(0, 0), (1, 1)])
+    return [(np.array([ratio[s] for s in walk]), np.array([a[s] for s in walk])) for walk in steps]
+
+
+_SIZES = (
+    *((0.9, 3.2, 1.0), (0.5, 1.6, 1.0), (0.1, 1.0, 1.0), (0.9, -2.0, 1.0), (0.9, 0.0, 0.0)),
+    *((0.0, 0.5, 1.0), (0.0, -0.5, 1.0), (0.0, 0.0, 0.0)),  # nothing is taken away, and not always something given
+)
 
 EXERCISES: dict[str, Exercise] = {
     "04.1": Exercise(
@@ -126,6 +151,12 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "epsilon is the largest |mean over the other policy's actions|, not the largest |A| of a single action": (
                 lambda d, other, a, gamma: [d @ (other * a).sum(-1) / (1 - gamma), np.abs(a).max()]
+            ),
+            "epsilon is a maximum over all states: where the old policy never goes, the new one may go": (
+                lambda d, other, a, gamma: [
+                    d @ (other * a).sum(-1) / (1 - gamma),
+                    np.abs((other * a).sum(-1))[d > 0].max(),
+                ]
             ),
             "epsilon is a maximum over states, not a mean": (
                 lambda d, other, a, gamma: [d @ (other * a).sum(-1) / (1 - gamma), d @ np.abs((other * a).sum(-1))]
@@ -174,6 +205,11 @@ EXERCISES: dict[str, Exercise] = {
                     0.0 if g <= 0 else 1.0 if gamma == 0 else max(0.0, (1 - gamma) ** 2 * g / (4 * gamma * e))
                 )
             ),
+            "with gamma = 0 nothing is taken away, but a step along a negative g loses all the same": (
+                lambda gamma, g, e: (
+                    float(g != 0) if gamma == 0 else 0.0 if g <= 0 else min(1.0, (1 - gamma) ** 2 * g / (4 * gamma * e))
+                )
+            ),
             "1 - gamma stands squared in (61)": lambda gamma, g, e: (
                 0.0 if g <= 0 else 1.0 if gamma == 0 else min(1.0, (1 - gamma) * g / (4 * gamma * e))
             ),
@@ -183,7 +219,7 @@ EXERCISES: dict[str, Exercise] = {
         },
         hints=(
             "Ask first whether a step is promised anything: g <= 0 means no.",
-            "Then whether anything is taken away: with gamma = 0 the best step is the whole one.",
+            "Then whether anything is taken away: with gamma = 0 and g > 0 the best step is the whole one.",
             "return 0.0 if g <= 0 else 1.0 if gamma == 0 else min(1.0, (1 - gamma)**2 * g / (4 * gamma * epsilon))",
         ),
     ),
@@ -214,8 +250,8 @@ EXERCISES: dict[str, Exercise] = {
         ),
     ),
     "04.5": Exercise(
-        cases=((_WALKS, 0.9), (_WALKS[:2], 0.5)),
-        oracle=_g_walk_by_walk,
+        cases=tuple((_listed(case), gamma) for gamma, case in _FORKS.items()),
+        oracle=_g_of_the_process,
         misconceptions={
             "the discount is missing: later steps count less": lambda walks, gamma: np.mean(
                 [(r * a).sum() for r, a in walks]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from rlnotes.estimators.token_divergences import sequence_kl
+from rlnotes.exact.token_divergences import sequence_kl
 from rlnotes.exact.token_gradients import flat, mean_gradient, softmax_policy
 from rlnotes.exact.tokens import TokenModel, log_token_ratios, single_prompt, single_prompt_policy
 from rlnotes.notebook.exercise import Exercise

@@ -163,12 +163,16 @@ EXERCISES: dict[str, Exercise] = {
         ),
     ),
     "08.5": Exercise(
-        cases=((0.01, 0.5, 0.2), (0.01, 0.5, 0.28), (0.3, 0.5, 0.2), (0.1, 0.121, 0.1)),
+        # the last two reach their goal exactly, and in numbers that a computer does not round
+        cases=((0.01, 0.5, 0.2), (0.01, 0.5, 0.28), (0.3, 0.5, 0.2), (0.125, 0.5, 1.0), (0.25, 0.25, 0.2)),
         oracle=_rollouts_by_walking,
         misconceptions={
             "count whole rollouts: round up": lambda mu, goal, high: np.log(goal / mu) / np.log(1 + high),
             "the last rollout is needed, too: round up, not down": lambda mu, goal, high: np.floor(
-                np.log(goal / mu) / np.log(1 + high) + 1e-9
+                np.log(goal / mu) / np.log(1 + high)
+            ),
+            "a goal that is reached exactly needs no rollout more: round up, which is not the same as down plus 1": (
+                lambda mu, goal, high: np.floor(np.log(goal / mu) / np.log(1 + high)) + 1
             ),
             "each rollout starts from the new probability, so the room grows with it": lambda mu, goal, high: np.ceil(
                 (goal - mu) / (mu * high) - 1e-9

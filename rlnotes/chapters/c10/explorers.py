@@ -35,7 +35,7 @@ class GatesExplorer(ExplorerModel):
 
         advantage, x = 1.0 if values["sign"] > 0 else -1.0, np.arange(1, 129) / 32
         epsilon, tau = values["epsilon"], values["tau"]
-        gates = {"PPO": Clip(epsilon, epsilon), "SAPO": Soft(tau, tau), "CISPO": Cap(CAP), "GSPO": GSPO.gate}
+        gates = {"PPO": Clip(epsilon, epsilon), "SAPO": Soft(tau, tau), "CISPO": Cap(high=CAP), "GSPO": GSPO.gate}
         heights, pushes = [], []
         for name, gate in gates.items():
             log_ratio = torch.tensor(np.log(x), requires_grad=True)

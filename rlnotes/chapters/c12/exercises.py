@@ -139,7 +139,8 @@ EXERCISES: dict[str, Exercise] = {
         ),
     ),
     "12.2": Exercise(
-        cases=((0.25, 9, 1.0), (0.25, 9, 0.5), (0.0, 5, 0.5), (1.0, 4, 0.8)),
+        # hardly ever left, and not never: the closed form of Fact 12.15 has no value at 0
+        cases=((0.25, 9, 1.0), (0.25, 9, 0.5), (1e-6, 5, 0.5), (1.0, 4, 0.8)),
         oracle=_share_by_walking,
         misconceptions={
             "not all responses begin with the old version: multiply by alpha_old": lambda s, n, a: _share_by_walking(

@@ -65,6 +65,37 @@ def _spread(pi_k: np.ndarray, advantages: np.ndarray, shift: float) -> np.ndarra
     return pi_k + shift * (best - taken)
 
 
+def _taken(
+    pi_k: np.ndarray,
+    advantages: np.ndarray,
+    shift: float,
+    *,
+    order: slice = slice(None, -1),
+    budget: bool = True,
+    to: np.ndarray | None = None,
+) -> np.ndarray:
+    """Mass from the actions in ``order``, the worst first, each what it has up to ``shift``; it goes to ``to``."""
+    new = pi_k.copy()
+    given = np.eye(len(pi_k))[np.argmax(advantages)] if to is None else to
+    for a in np.argsort(advantages)[order]:
+        move = min(float(new[a]), shift)
+        new[a] -= move
+        new = new + move * given
+        if budget:
+            shift -= move
+    return new
+
+
+def _cut_off(pi_k: np.ndarray, advantages: np.ndarray, shift: float) -> np.ndarray:
+    new = np.maximum(_overdrawn(pi_k, advantages, shift), 0)
+    return new / new.sum()
+
+
+def _to_the_good(pi_k: np.ndarray, advantages: np.ndarray, shift: float) -> np.ndarray:
+    good = np.where(advantages > 0, pi_k, 0)
+    return _taken(pi_k, advantages, shift, to=good / good.sum())
+
+
 def _filtered(mu: np.ndarray, pi_k: np.ndarray, epsilon: float) -> np.ndarray:
     """Action by action: half the mean of abs(rho_k - 1) over what is kept, and the TV of pi_k to mu and to that law."""
     kept = [a for a in range(len(mu)) if abs(pi_k[a] / mu[a] - 1) <= epsilon]
@@ -205,6 +236,26 @@ EXERCISES: dict[str, Exercise] = {
                 p, a, s / 2
             ),
             "this takes all there is; only `shift` may move": lambda p, a, s: np.eye(len(p))[np.argmax(a)],
+            "this moves twice `shift`: what one action loses another gains, and TV is half the sum of both": (
+                lambda p, a, s: _best(p, a, 2 * s)
+            ),
+            "where the worst action has too little, go on with the next one until `shift` is used up": (
+                lambda p, a, s: _taken(p, a, s, order=slice(0, 1))
+            ),
+            "what has been moved must be taken off `shift`; here each action gives up to `shift` again": (
+                lambda p, a, s: _taken(p, a, s, budget=False)
+            ),
+            "this begins with the second best action; a unit gains most if it leaves the worst one": (
+                lambda p, a, s: _taken(p, a, s, order=slice(-2, None, -1))
+            ),
+            "what is taken must be given to the best action; these probabilities do not sum to 1": (
+                lambda p, a, s: _taken(p, a, s, to=np.zeros(len(p)))
+            ),
+            "all that moves goes to the best action, not to all good ones": _to_the_good,
+            "this is a mixture with the best action: it takes from all alike, and moves less than `shift`": (
+                lambda p, a, s: p + s * (np.eye(len(p))[np.argmax(a)] - p)
+            ),
+            "cutting off at 0 and dividing by the sum moves another mass than `shift`": _cut_off,
         },
         hints=(
             "All that moves goes to the best action. From which action does moving it gain most?",

@@ -36,7 +36,7 @@ class StaleClipExplorer(ExplorerModel):
             term, is_open = clipped_term(ratio, advantage, band)
             terms.append((name, ratio, term))
             pushes.append((name, ratio, np.where(is_open, ratio * advantage, 0.0)))
-        free = ("no clip", ratio, ratio * advantage)
+        free = ("unclipped", ratio, ratio * advantage)
         return [[*terms, free], [*pushes, free]]
 
     def marks(self, **values: float) -> list[float]:

@@ -142,6 +142,15 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "the ratio is new over old": lambda n, o, r: np.mean(r * (o - n).sum(1)),
             "sum over tokens, and take the mean over responses only": lambda n, o, r: np.mean(r[:, None] * (n - o)),
+            "this is the mean of R (w - 1), the plain estimate of J(pi) - J(mu) itself: without bias, and with a heavy "
+            "tail. Asked is the lower end, the mean of R log w": lambda n, o, r: np.mean(r * np.expm1((n - o).sum(1))),
+            "this is E R w, an estimate of J(pi); asked is the lower end for the change, the mean of R log w": (
+                lambda n, o, r: np.mean(r * np.exp((n - o).sum(1)))
+            ),
+            "this is L without the - 1 of each token, and without k3": lambda n, o, r: np.mean(
+                r * np.exp(n - o).sum(1)
+            ),
+            "the reward is missing": lambda n, o, r: np.mean((n - o).sum(1)),
         },
         hints=(
             "Take the last form of Theorem 14.7: the mean of R log w.",
@@ -222,6 +231,29 @@ EXERCISES: dict[str, Exercise] = {
             "the mean is over all answers; do not divide by the chance of being kept": lambda p, r, x, k: (
                 _masked_promise(p, r, x, k) / p[k].sum()
             ),
+            "this is the mean of R (w - 1) where an answer is kept, less what is dropped. It is a lower bound, too, "
+            "and a sharper one; but in a batch w has a heavy tail. Theorem 14.18 has log w": lambda p, r, x, k: (
+                p * r * np.where(k, x.prod(1) - 1, -1)
+            ).sum(),
+            "this is the mean of R (w - 1) over all answers: the change of J itself, and no promise of a mask": (
+                lambda p, r, x, k: (p * r * (x.prod(1) - 1)).sum()
+            ),
+            "this leaves dropped answers out, and has w - 1 where Theorem 14.18 has log w": lambda p, r, x, k: (
+                p * r * k * (x.prod(1) - 1)
+            ).sum(),
+            "a dropped answer costs its reward, so -1 must be weighted with it": lambda p, r, x, k: (
+                p * np.where(k, r * np.log(x).sum(1), -1)
+            ).sum(),
+            "kept and dropped have changed places": lambda p, r, x, k: _masked_promise(p, r, x, ~k),
+            "this is the promise of the best mask; here the mask is given": lambda p, r, x, k: (
+                p * r * np.maximum(np.log(x).sum(1), -1)
+            ).sum(),
+            "sum over the answers: `probs` is the mean's weight already": lambda p, r, x, k: (
+                _masked_promise(p, r, x, k) / len(p)
+            ),
+            "the probability of each answer under mu is missing": lambda p, r, x, k: (
+                r * np.where(k, np.log(x).sum(1), -1)
+            ).sum(),
         },
         hints=(
             "Where an answer is kept, w - 1 is at least log w; where it is dropped, at least -1.",

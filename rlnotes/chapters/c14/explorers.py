@@ -9,7 +9,7 @@ LEAST = -1.0  # no policy can do worse, with rewards in [0, 1]
 
 
 class CertificateExplorer(ExplorerModel):
-    """Left: log10 of each bound over log2 T. Right: the most that L less the bound can be, over log10 of D_max."""
+    """Left: log10 of each bound over log2 T. Right: a ceiling on L less the bound, over log10 of D_max."""
 
     script = "certificate.js"
     title = "When can the certificate fire?"
@@ -21,7 +21,11 @@ class CertificateExplorer(ExplorerModel):
     panels = (
         Axes("bounds on |Error|; 0 is the largest change", "log2 of T", "log10 of the bound", (1, 14)),
         Axes(
-            "most that L − bound can be; cut off at −1", "log10 of D_max", "certified change of J", (-10, -1), (-1, 1)
+            "ceiling on L − bound: above 0, not excluded",
+            "log10 of D_max",
+            "ceiling, cut off at −1",
+            (-10, -1),
+            (-1, 1),
         ),
     )
 

@@ -55,6 +55,21 @@ def _bucketed(mu: np.ndarray, pi: np.ndarray, kept: np.ndarray) -> float:
     return float(np.abs(mu - pi)[kept].sum() + abs(mu[~kept].sum() - pi[~kept].sum())) / 2
 
 
+def _gaps(mu: np.ndarray, pi: np.ndarray, token: int, k: int) -> np.ndarray:
+    """mu - pi of mu's K likeliest, and once more of the sampled token."""
+    return (mu - pi)[[token, *np.argsort(-mu, kind="stable")[:k]]]
+
+
+def _twice(mu: np.ndarray, pi: np.ndarray, token: int, k: int) -> float:
+    gaps = _gaps(mu, pi, token, k)
+    return float(np.abs(gaps).sum() + abs(gaps.sum())) / 2
+
+
+def _signed(mu: np.ndarray, pi: np.ndarray, token: int, k: int) -> float:
+    gap = (mu - pi)[sorted({token, *np.argsort(-mu, kind="stable")[:k].tolist()})]
+    return float(np.abs(gap).sum() + gap.sum()) / 2
+
+
 def _deviation(mu: np.ndarray, pi: np.ndarray) -> float:
     """From all actions: mean of the square, less the square of the mean."""
     estimate = [abs(p / m - 1) / 2 for p, m in zip(pi, mu, strict=True)]
@@ -62,16 +77,27 @@ def _deviation(mu: np.ndarray, pi: np.ndarray) -> float:
     return math.sqrt(sum(m * (e - mean) ** 2 for m, e in zip(mu, estimate, strict=True)))
 
 
-def _first_share() -> float:
-    """The first share on the slider at which the other tokens, 63 by Zipf's law, have moved far enough."""
+def _full_tv(share: float) -> float:
+    """At the explorer's start, with ``share`` of the other 63 tokens' mass turned round: by Zipf's law."""
     mu, pi = 1 / (1 + 1e4), 1 / (1 + 1e2)
     zipf = np.array([1 / j for j in range(1, 64)])
     zipf /= zipf.sum()
-    for step in range(21):
-        rest = zipf + step / 20 * (zipf[::-1] - zipf)
-        if pi - mu + np.abs((1 - pi) * rest - (1 - mu) * zipf).sum() > 2 * 0.15:
-            return step / 20
-    raise AssertionError("the whole turn is far enough")
+    rest = zipf + share * (zipf[::-1] - zipf)
+    return float(pi - mu + np.abs((1 - pi) * rest - (1 - mu) * zipf).sum()) / 2
+
+
+def _first_share() -> float:
+    """The first stop of the slider at which full TV has passed the limit."""
+    return next(step / 20 for step in range(21) if _full_tv(step / 20) > 0.15)
+
+
+def _exact_share() -> float:
+    """Where full TV passes the limit, between two stops of the slider: by bisection."""
+    low, high = 0.0, 1.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _full_tv(middle) <= 0.15 else (low, middle)
+    return high
 
 
 _BATCHES = tuple(
@@ -87,7 +113,8 @@ _PAIRS = (
     (np.array([0.2, 0.5, 0.3]), np.array([0.2, 0.3, 0.5])),
     (np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.45, 0.05, 0.4])),
 )
-_TOPK = tuple((mu, pi, token, k) for (mu, pi), token, k in itertools.product(_PAIRS, (0, 2), (1, 2)))
+_RISING = (np.array([0.5, 0.3, 0.12, 0.08]), np.array([0.7, 0.1, 0.15, 0.05]))  # the likeliest token has grown
+_TOPK = tuple((mu, pi, token, k) for (mu, pi), token, k in itertools.product((*_PAIRS, _RISING), (0, 2), (1, 2)))
 _BUCKETS = tuple(
     (mu, pi, np.array(kept))
     for (mu, pi), kept in (
@@ -105,7 +132,7 @@ EXERCISES: dict[str, Exercise] = {
         oracle=_first_share,
         misconceptions={
             "that is the limit on the divergence; asked is the share of the slider": lambda: 0.15,
-            "there full TV is 0.149, and the limit is 0.15: one step more": lambda: 0.2,
+            "there full TV is 0.149, and the limit is 0.15: a little more": lambda: 0.2,
             "the binary mask never drops it; watch the lane of full TV": lambda: 1.0,
             "at 0 the other tokens have only made room, and full TV is 0.0098": lambda: 0.0,
         },
@@ -113,6 +140,8 @@ EXERCISES: dict[str, Exercise] = {
             "Move the share up step by step, and read full TV in the sentence.",
             "The lane of full TV falls in the step in which full TV passes 0.15.",
         ),
+        tolerance=1e-3,  # the exact share by its first three digits; 0.2 is outside
+        also=_exact_share,
     ),
     "15.1": Exercise(
         cases=_BATCHES,
@@ -160,10 +189,18 @@ EXERCISES: dict[str, Exercise] = {
             "the K likeliest are mu's, not pi's": lambda m, p, t, k: _bucketed(
                 m, p, np.isin(np.arange(len(m)), [t, *np.argsort(-p, kind="stable")[:k]])
             ),
+            "these are mu's K rarest; np.argsort goes up": lambda m, p, t, k: _bucketed(
+                m, p, np.isin(np.arange(len(m)), [t, *np.argsort(m, kind="stable")[:k]])
+            ),
+            "where the sampled token is among the K, it counts twice here": _twice,
+            "the sampled token comes in addition to the K, and not in place of one": lambda m, p, t, k: _bucketed(
+                m, p, np.isin(np.arange(len(m)), [t, *np.argsort(-m, kind="stable")[: k - 1]])
+            ),
+            '"other" moved by the size of its change, whichever way': _signed,
         },
         hints=(
-            "kept = set(np.argsort(-mu)[:k]) | {token}. What do mu and pi give to all the others together?",
-            'inside = sum of |mu - pi| over kept; the bucket "other" moved by |sum over kept of (mu - pi)|.',
+            "What do mu and pi give to all the others together?",
+            'Sum |mu - pi| over the kept tokens; "other" moved by the size of the sum of mu - pi over them.',
             "(np.abs(gap[kept]).sum() + abs(gap[kept].sum())) / 2 with gap = mu - pi and kept a list",
         ),
     ),
@@ -178,10 +215,11 @@ EXERCISES: dict[str, Exercise] = {
             "that is the bound of appendix C.1, with half of the sum of the two masses; it is too large": (
                 lambda mu, pi, kept: _bucketed(mu, pi, kept) + (mu[~kept].sum() + pi[~kept].sum()) / 2
             ),
-            "pi and mu can share at most what keeps them from being disjoint: hand all to mu's rarest token": (
+            "that is the bound of Proposition 15.18. It needs that mu and pi share no token of the bucket; "
+            "here mu has some of each token, so they share at least the smaller of mu's rarest and pi's mass": (
                 lambda mu, pi, kept: _bucketed(mu, pi, kept) + min(mu[~kept].sum(), pi[~kept].sum())
             ),
-            "they cannot share more than pi has left: where that is less than mu's rarest, mind the minimum": (
+            "mu and pi share the smaller of mu's rarest and what pi has left; here the first is taken always": (
                 lambda mu, pi, kept: (
                     np.abs(mu - pi)[kept].sum() / 2 + (mu[~kept].sum() + pi[~kept].sum()) / 2 - mu[~kept].min()
                 )
@@ -189,8 +227,9 @@ EXERCISES: dict[str, Exercise] = {
         },
         hints=(
             "How would you place pi's mass in the bucket as far from mu's as possible?",
-            "All of it on the token of the bucket where mu is smallest.",
-            "new = np.where(kept, pi, 0); new[rarest] = pi[~kept].sum(); then TV of mu and new",
+            "They share least if all of it lies on one token. On which one of the bucket?",
+            "rarest = np.argmin(np.where(kept, np.inf, mu)), new = np.where(kept, pi, 0.0), "
+            "new[rarest] = pi[~kept].sum(); then the TV of mu and new",
         ),
     ),
     "15.5": Exercise(

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -11,15 +12,25 @@ LOW, HIGH, CAP = 0.2, 0.28, 3.0
 
 
 def _weight(
-    logp: np.ndarray, logp_mu: np.ndarray, logp_k: np.ndarray, advantages: np.ndarray, cap: float = CAP
+    logp: np.ndarray,
+    logp_mu: np.ndarray,
+    logp_k: np.ndarray,
+    advantages: np.ndarray,
+    cap: float = CAP,
+    ends: tuple[float, float] = (LOW, HIGH),
 ) -> np.ndarray:
     """Token by token, in the words of 004 appendix D.1."""
     found = []
     for now, sampler, recomputed, advantage in zip(logp, logp_mu, logp_k, advantages, strict=True):
         since = math.exp(now) / math.exp(recomputed)
-        dropped = (advantage > 0 and since > 1 + HIGH) or (advantage < 0 and since < 1 - LOW)
+        dropped = (advantage > 0 and since > 1 + ends[1]) or (advantage < 0 and since < 1 - ends[0])
         found.append(0.0 if dropped else min(math.exp(now) / math.exp(sampler), cap))
     return np.array(found)
+
+
+def _both_ways(logp: np.ndarray, logp_mu: np.ndarray, logp_k: np.ndarray, advantages: np.ndarray) -> np.ndarray:
+    since = np.exp(logp - logp_k)
+    return np.where((since > 1 + HIGH) | (since < 1 - LOW), 0.0, np.minimum(np.exp(logp - logp_mu), CAP))
 
 
 def _keeps(logp: np.ndarray, logp_mu: np.ndarray, advantages: np.ndarray, delta: float) -> np.ndarray:
@@ -46,6 +57,20 @@ def _pushed(logits: np.ndarray, nu: np.ndarray, delta: float, factor: float = 0.
     """A gradient on the far tokens that leaves out that the others share the logits."""
     pi = _softmax(logits)
     return -factor * pi * np.sign(pi - nu) * (np.abs(pi - nu) > delta)
+
+
+def _steps(goal: float, start: float, delta: float) -> float:
+    return (goal - start) / delta
+
+
+def _counted(rounded: Callable[[float], float]) -> Callable[[float, float, float, int, bool], float]:
+    """The closed form, with another rounding of the number of steps."""
+
+    def rollouts(goal: float, start: float, delta: float, lag: int, recomputed: bool) -> float:
+        steps = rounded(_steps(goal, start, delta))
+        return steps if recomputed else (steps - 1) * (lag + 1) + 1
+
+    return rollouts
 
 
 def _rollouts(goal: float, start: float, delta: float, lag: int, recomputed: bool) -> int:
@@ -80,11 +105,19 @@ def _by_errors(ours: np.ndarray, theirs: np.ndarray) -> int:
     return int(gaps.mean() > reach) - int(gaps.mean() < -reach)
 
 
+def _by_quantiles(ours: np.ndarray, theirs: np.ndarray) -> int:
+    low, high = np.quantile(ours - theirs, (0.025, 0.975))
+    return int(low > 0) - int(high < 0)
+
+
 _TOKENS = tuple(
     (*(np.log(np.array(policy)) for policy in policies), np.array(advantages))
     for policies, advantages in (
         (([0.4, 0.1, 0.6, 0.01], [0.1, 0.3, 0.5, 0.2], [0.38, 0.2, 0.3, 0.012]), [1.0, -1.0, 1.0, -1.0]),
         (([0.5, 0.5, 0.2, 0.9], [0.1, 0.45, 0.9, 0.9], [0.2, 0.7, 0.19, 0.88]), [-0.5, 2.0, 1.0, 0.0]),
+        # between the two upper ends and beyond them, between the two lower ends and above them
+        (([0.62, 0.66, 0.38, 0.41], [0.5, 0.5, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5]), [1.0, 1.0, -1.0, -1.0]),
+        (([0.7, 0.1, 0.3, 0.6], [0.2, 0.3, 0.11, 0.1], [0.3, 0.6, 0.3, 0.6]), [0.0, 0.0, 1.0, -1.0]),
     )
 )
 _MASKED = tuple(
@@ -92,6 +125,7 @@ _MASKED = tuple(
     for now, old, advantages, delta in (
         ([0.30, 0.30, 0.90, 0.05], [0.90, 0.90, 0.20, 0.50], [-1.0, 1.0, -1.0, -1.0], 0.5),
         ([0.02, 0.10, 0.95, 0.40], [0.95, 0.70, 0.05, 0.99], [-0.5, -1.0, 1.0, -2.0], 0.8),
+        ([0.50, 0.25, 0.10, 0.05], [1.00, 0.50, 0.90, 0.60], [-1.0, -1.0, 0.0, -1.0], 0.5),  # at the edge, and A = 0
     )
 )
 _PULLS = (
@@ -99,7 +133,18 @@ _PULLS = (
     (np.array([2.0, 0.0, 0.5, -1.0]), np.array([0.25, 0.25, 0.25, 0.25]), 0.05),
     (np.array([0.0, 0.0]), np.array([0.45, 0.55]), 0.15),
 )
-_LAGS = tuple(itertools.product((0.9,), (0.02,), (0.15, 0.05), (0, 3, 8), (True, False)))
+_LAGS = tuple(
+    (goal, start, delta, lag, recomputed)
+    for goal, start, delta in (
+        (0.9, 0.02, 0.15),
+        (0.9, 0.02, 0.05),
+        (0.75, 0.25, 0.25),  # two steps exactly
+        (0.75, 0.125, 0.125),  # five
+        (0.65, 0.1, 0.25),  # two and a fifth: three
+        (0.2, 0.1, 0.15),  # within the first
+    )
+    for lag, recomputed in itertools.product((0, 3, 8), (True, False))
+)
 _RUNS = tuple(
     (np.array(ours), np.array(theirs))
     for ours, theirs in (
@@ -108,6 +153,10 @@ _RUNS = tuple(
         ([0.10, 0.20, 0.15, 0.12, 0.18], [0.40, 0.30, 0.35, 0.38, 0.31]),
         ([0.90, 0.10, 0.12, 0.11, 0.13], [0.20, 0.15, 0.14, 0.10, 0.16]),  # one seed carries the mean
         ([0.51, 0.62, 0.73, 0.56, 0.95], [0.50, 0.61, 0.72, 0.55, 0.05]),  # all agree, and one by far
+        ([0.50, 0.75, 0.625, 0.75, 0.875], [0.50, 0.625, 0.5, 0.5, 0.75]),  # one seed is a tie
+        ([0.50, 0.50, 0.25, 0.375, 0.5], [0.50, 0.625, 0.5, 0.5, 0.75]),
+        ([0.499, 0.75, 0.72, 0.71, 0.83], [0.50, 0.60, 0.58, 0.55, 0.70]),  # one is behind by a hair
+        ([0.70, 0.71, 0.72, 0.73, 0.59], [0.60, 0.60, 0.60, 0.60, 0.60]),
     )
 )
 
@@ -133,12 +182,17 @@ EXERCISES: dict[str, Exercise] = {
             "this is MiniRL: the weight has to be cut off at 3": lambda *given: _weight(*given, cap=math.inf),
             "the mask looks at pi / pi_k; this one looks at pi / mu": lambda logp, mu, k, a: _weight(logp, mu, mu, a),
             "the weight is pi / mu; this one is pi / pi_k": lambda logp, mu, k, a: _weight(logp, k, k, a),
+            "the upper end is 1.28 here (clip-higher), not 1.2": lambda *given: _weight(*given, ends=(LOW, LOW)),
+            "the lower end is 0.8, the wider one is above: 1.28": lambda *given: _weight(*given, ends=(HIGH, LOW)),
+            "the mask has one side: a good token is dropped above only, a bad one below only": _both_ways,
             "this is the mask M alone; times min(r, 3)": lambda *given: (_weight(*given) > 0) * 1.0,
             "this is PG-TIS: the mask is missing": lambda logp, mu, k, a: np.minimum(np.exp(logp - mu), CAP),
         },
         hints=(
-            "Two ratios: since = np.exp(logp - logp_k) decides, r = np.exp(logp - logp_mu) weighs.",
-            "dropped = ((A > 0) & (since > 1.28)) | ((A < 0) & (since < 0.8)); then where(dropped, 0, minimum(r, 3))",
+            "Two ratios: pi / pi_k decides whether a token is dropped, pi / mu is its weight.",
+            "A good token is dropped if pi / pi_k is above 1.28, a bad one if it is below 0.8.",
+            "since = np.exp(logp - logp_k); dropped = ((advantages > 0) & (since > 1.28)) | ((advantages < 0) & "
+            "(since < 0.8)); np.where(dropped, 0.0, np.minimum(np.exp(logp - logp_mu), 3.0))",
         ),
     ),
     "16.2": Exercise(
@@ -153,10 +207,22 @@ EXERCISES: dict[str, Exercise] = {
             "the limit is on the difference of probabilities, not on the ratio": (
                 lambda logp, mu, a, delta: ~((a < 0) & (np.exp(logp - mu) <= 1 - delta))
             ),
+            "a fall of exactly delta is dropped, too": (
+                lambda logp, mu, a, delta: ~((a < 0) & (np.exp(mu) - np.exp(logp) > delta))
+            ),
+            "a token with advantage 0 is not bad: it is kept": (
+                lambda logp, mu, a, delta: ~((a <= 0) & (np.exp(mu) - np.exp(logp) >= delta))
+            ),
+            "the fall is measured in probabilities; these are logs": (
+                lambda logp, mu, a, delta: ~((a < 0) & (mu - logp >= delta))
+            ),
+            "the limit is the argument delta, not always 0.5": (
+                lambda logp, mu, a, delta: ~((a < 0) & (np.exp(mu) - np.exp(logp) >= 0.5))
+            ),
         },
         hints=(
-            "fall = np.exp(logp_mu) - np.exp(logp); which signs of the advantage, and which falls, are dropped?",
-            "~((advantages < 0) & (fall >= delta))",
+            "How far has the probability fallen, from mu to pi? Which signs of the advantage, and which falls, go?",
+            "~((advantages < 0) & (np.exp(logp_mu) - np.exp(logp) >= delta))",
         ),
     ),
     "16.3": Exercise(
@@ -186,10 +252,20 @@ EXERCISES: dict[str, Exercise] = {
             "the first step needs no waiting: (steps - 1) (lag + 1) + 1": lambda g, s, d, lag, k: (
                 _rollouts(g, s, d, 0, True) * (1 if k else lag + 1)
             ),
+            "a rest of a step takes a whole rollout: round up": _counted(math.floor),
+            "a rest of a step takes a whole rollout: round up, not to the nearest": _counted(round),
+            "where the steps come out even, none is added: the goal is reached, and at least the goal is asked": (
+                _counted(lambda steps: math.floor(steps) + 1)
+            ),
+            "between two steps lie lag + 1 rollouts: mu is the policy of lag rollouts ago, and one moves it": (
+                lambda g, s, d, lag, k: (
+                    _rollouts(g, s, d, 0, True) if k else (_rollouts(g, s, d, 0, True) - 1) * max(lag, 1) + 1
+                )
+            ),
         },
         hints=(
             "How many steps of delta are there from start to goal? Round up.",
-            "At mu, the second step is possible once mu is the policy after the first: lag rollouts later.",
+            "At mu, a second step is possible once mu is the policy after the first: that is lag rollouts after it.",
             "steps = math.ceil((goal - start) / delta); steps if recomputed else (steps - 1) * (lag + 1) + 1",
         ),
     ),
@@ -201,6 +277,16 @@ EXERCISES: dict[str, Exercise] = {
             "runs of one seed share prompts: compare seed by seed, not range with range": _by_ranges,
             "mean and standard error let one large gap hide that all seeds agree; take their range": _by_errors,
             "1 is for ours ahead": lambda ours, theirs: -_verdict(ours, theirs),
+            "an interval that ends at 0 holds 0: one seed is a tie there": (
+                lambda ours, theirs: (
+                    int((ours - theirs).min() >= 0 and any(ours > theirs))
+                    - int((ours - theirs).max() <= 0 and any(ours < theirs))
+                )
+            ),
+            "these are quantiles of the five differences; asked are those of the medians of resamples": _by_quantiles,
+            "four of five is not enough: the median of a resample can be the fifth, with chance 6 %": (
+                lambda ours, theirs: int((ours > theirs).sum() >= 4) - int((ours < theirs).sum() >= 4)
+            ),
             "by the mean one bad seed is outweighed; the interval of the median still holds 0": (
                 lambda ours, theirs: int(np.sign((ours - theirs).mean()))
             ),

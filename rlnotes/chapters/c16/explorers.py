@@ -59,7 +59,7 @@ class WeightsExplorer(ExplorerModel):
     panels = tuple(
         Axes(title, "log10 odds of π", "lane of each objective", (-4, 2), (-0.2, 5.2))
         for title in (
-            "no mask, a cap of 3, the least mask",
+            "unmasked, a cap of 3, the least mask",
             "the clip of PPO, at μ and at π_k",
             "DPPO, at μ and at π_k",
         )

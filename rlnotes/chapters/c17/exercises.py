@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from rlnotes.notebook.exercise import Exercise
-from rlnotes.notebook.power import detection
+from rlnotes.studies.power import detection
 
 LEVEL = 0.05
 
@@ -20,6 +20,11 @@ def _middle(values: np.ndarray) -> float:
         left.remove(min(left))
         left.remove(max(left))
     return math.fsum(left) / len(left)
+
+
+def _between(values: np.ndarray) -> float:
+    low, high = np.quantile(values, (0.25, 0.75))
+    return float(values[(values >= low) & (values <= high)].mean())
 
 
 def _pulled_in(values: np.ndarray) -> float:
@@ -54,6 +59,25 @@ def _holm(p: np.ndarray) -> np.ndarray:
             break
         keep[i], left = True, left - 1
     return keep
+
+
+def _hochberg(p: np.ndarray) -> np.ndarray:
+    """From the largest p down: the first that is small enough, and all below it."""
+    order, keep = np.argsort(p), np.zeros(len(p), dtype=bool)
+    small = np.flatnonzero(p[order] <= LEVEL / np.arange(len(p), 0, -1))
+    keep[order[: small.max() + 1 if len(small) else 0]] = True
+    return keep
+
+
+def _strictly(p: np.ndarray) -> np.ndarray:
+    order, keep = np.argsort(p), np.zeros(len(p), dtype=bool)
+    keep[order] = np.logical_and.accumulate(p[order] < LEVEL / np.arange(len(p), 0, -1))
+    return keep
+
+
+def _in_place(p: np.ndarray) -> np.ndarray:
+    """Without a sort: the limits go to the places as they come."""
+    return np.logical_and.accumulate(p <= LEVEL / np.arange(len(p), 0, -1))
 
 
 def _without_stop(p: np.ndarray) -> np.ndarray:
@@ -95,6 +119,7 @@ _SCORES = tuple(
         [[0.0, 0.1, 0.2, 0.9], [0.4, 0.5, 0.6, 1.0]],
         [[0.9, -0.8, 0.1, 0.3, 0.35, 0.2, 0.25, 0.7]],
         [[0.8, 0.9, 1.0, 0.85], [0.1, 0.0, 0.2, 0.3], [0.5, 0.45, 0.7, 0.55]],
+        [[0.2, 0.2, 0.2, 0.1], [0.9, 0.6, 0.3, 0.8]],  # equal runs at the edge
     )
 )
 _DUELS = tuple(
@@ -118,6 +143,9 @@ _PS = tuple(
         [0.001, 0.0126, 0.014, 0.2],
         [0.03, 0.001, 0.02, 0.021],
         [0.016, 0.013, 0.029, 0.045, 0.3],
+        [0.0125, 0.04, 0.001, 0.5],
+        [0.025, 0.0125, 0.05, 0.001],  # each but the third at its limit
+        [0.02, 0.004, 0.045, 0.012],
     )
 )
 _SIZES = ((0.05, 0.04, 33), (0.03, 0.05, 5), (0.1, 0.04, 10))
@@ -154,9 +182,24 @@ EXERCISES: dict[str, Exercise] = {
             "a quarter goes at each end, so that half is left; this drops an eighth": (
                 lambda v: np.mean(np.sort(v.ravel())[v.size // 8 : v.size - v.size // 8])
             ),
+            "sort the runs first: this takes those that stand in the middle": (
+                lambda v: v.ravel()[v.size // 4 : v.size - v.size // 4].mean()
+            ),
+            "np.sort of a table sorts each task for itself; make one row of it first": (
+                lambda v: np.sort(v).ravel()[v.size // 4 : v.size - v.size // 4].mean()
+            ),
+            "that is the interquartile range, a width; asked is the mean of what lies inside": (
+                lambda v: np.subtract(*np.quantile(v, (0.75, 0.25)))
+            ),
+            "only the lowest quarter is dropped here": lambda v: np.sort(v.ravel())[v.size // 4 :].mean(),
+            "only the highest quarter is dropped here": lambda v: np.sort(v.ravel())[: v.size - v.size // 4].mean(),
+            "trim_mean goes along the first axis, across the tasks; make one row of the table first": (
+                lambda v: stats.trim_mean(v, 0.25)
+            ),
+            "a quarter is a number of runs; by value, equal runs at the edge all stay": _between,
         },
         hints=(
-            "Sort all runs: np.sort(values.ravel()). How many are a quarter?",
+            "Sort all runs, whatever their task. How many are a quarter?",
             "ordered[n // 4 : n - n // 4].mean(), with n = values.size",
         ),
     ),
@@ -211,11 +254,17 @@ EXERCISES: dict[str, Exercise] = {
             "that is Benjamini and Hochberg's rule: a share of false ones is let through": (
                 lambda p: stats.false_discovery_control(p) <= LEVEL
             ),
-            "after the first that fails, none remains, however small its own limit lets it be": _without_stop,
+            "that is Hochberg's rule, from the largest p down, which needs more than Holm's. Here the first that "
+            "fails, counted from the smallest, ends it": _hochberg,
+            "after the first that fails, none remains, even if it is below its own limit": _without_stop,
+            "a p that is equal to its limit remains: stop at the first that is larger": _strictly,
+            "these stand in the order of size; give them back in the order of p": lambda p: _holm(np.sort(p)),
+            "sort first: the smallest p meets the smallest limit": _in_place,
         },
         hints=(
-            "Go through np.argsort(p), with the limits 0.05 / m, 0.05 / (m - 1), ..., 0.05.",
-            "order = np.argsort(p); passed = p[order] <= 0.05 / np.arange(len(p), 0, -1); where does it fail first?",
+            "Go from the smallest to the largest, with the limits 0.05 / m, 0.05 / (m - 1), ..., 0.05.",
+            "Which is the first that fails? Those before it remain, each in its own place.",
+            "order = np.argsort(p); passed = p[order] <= 0.05 / np.arange(len(p), 0, -1); "
             "keep = np.zeros(len(p), bool); keep[order] = np.logical_and.accumulate(passed)",
         ),
     ),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
-from rlnotes.notebook.power import any_false, detection, wrong_order
+from rlnotes.studies.power import any_false, detection, wrong_order
 
 LEVEL = 0.05
 
@@ -26,7 +26,7 @@ class SeedsExplorer(ExplorerModel):
     )
 
     def curves(self, **values: float) -> list[Panel]:
-        """By :mod:`rlnotes.notebook.power`; *each* is a level of 5 % for each verdict, *all* for all of them."""
+        """By :mod:`rlnotes.studies.power`; *each* is a level of 5 % for each verdict, *all* for all of them."""
         seeds, recipes = np.arange(2.0, 41.0), np.arange(1.0, 41.0)
         gap, spread = values["gap"], values["spread"]
         left: Panel = [

@@ -1,4 +1,4 @@
-"""Exercises of chapter 18, from tiny to real."""
+"""Exercises of chapter 18, from our trainer to TRL."""
 
 import math
 

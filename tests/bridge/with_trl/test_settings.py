@@ -3,6 +3,7 @@
 # pyright: reportMissingImports=false, reportArgumentType=false, reportAttributeAccessIssue=false
 
 from dataclasses import fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def test_what_cannot_be_honoured_says_why_and_what_to_do(
 
 @pytest.mark.parametrize(("processes", "accumulated", "parts"), [(2, 1, 2), (1, 4, 4), (2, 2, 4)])
 def test_what_a_part_cannot_know_is_an_error_on_several_processes_too(processes: int, accumulated: int, parts: int):
-    for recipe in (replace(TRM, divide_by="kept"), replace(METHOD_2, correction=Correction(2.0, normalised=True))):
+    for recipe in (replace(TRM, divide_by="kept"), replace(METHOD_2, correction=Correction(high=2.0, normalised=True))):
         check_choices(recipe, 1, 1)
         with pytest.raises(ValueError, match=f"{parts} parts"):
             check_choices(recipe, processes, accumulated)
@@ -90,3 +91,19 @@ def test_a_model_card_names_the_recipe(tmp_path: Path):
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "the recipe 'trm' of rlnotes" in card
     assert "DeepSeekMath" not in card
+
+
+def test_what_chapter_18_prints_of_trl_holds_in_the_version_that_is_tested(tmp_path: Path):
+    """Its column was read at another version: the lines on GRPO, CISPO, TRM and DPPO were read again in this one."""
+    fixed = {field.name: field.default for field in fields(GRPOConfig)}
+    assert fixed["loss_type"] == "dapo"
+    assert fixed["vllm_importance_sampling_correction"] is True
+    assert fixed["vllm_importance_sampling_mode"] == "sequence_mask"
+    assert (fixed["vllm_importance_sampling_clip_max"], fixed["vllm_importance_sampling_clip_min"]) == (3.0, None)
+    assert (
+        GRPOConfig(str(tmp_path), use_cpu=True, bf16=False, loss_type="cispo", epsilon_high=0.28).epsilon_high == 0.28
+    )
+    package = Path(str(find_spec("trl").origin)).parent  # pyright: ignore[reportOptionalMemberAccess]
+    code = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    assert "torch.clamp(coef_1, max=self.epsilon_high)" in code
+    assert "dppo" not in code.lower() and "binary_tv" not in code

@@ -11,10 +11,11 @@ from transformers import PreTrainedTokenizerFast
 
 from rlnotes.bridge.models import UNSCORED, evaluate, examples, sample, up_to
 from rlnotes.bridge.tasks import make_tokenizer, prompt_dataset, task_reward
-from rlnotes.lm.countdown import Countdown
-from rlnotes.lm.rare_tokens import Needle
 from rlnotes.lm.rollout import Rollout, response_mask
-from rlnotes.lm.tasks import Add, Reverse, Task, in_split
+from rlnotes.lm.tasks import Add, Reverse, Task
+from rlnotes.lm.tasks.countdown import Countdown
+from rlnotes.lm.tasks.rare_tokens import Needle
+from rlnotes.lm.tasks.task import in_split
 from tests.bridge.with_trl import made
 
 pytestmark = [pytest.mark.extras, *map(pytest.mark.filterwarnings, made.WARNINGS)]
@@ -77,7 +78,7 @@ def test_a_reward_is_the_tasks_own_score(task: Task):
         completion_ids=ids,
         trainer_state=None,
     )
-    assert rewards == task.score(rollout).tolist()
+    assert rewards == task.reward(rollout).tolist()
     assert 1.0 in rewards
     assert 0.0 in rewards
 
