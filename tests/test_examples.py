@@ -26,12 +26,7 @@ from rlnotes.studies.comparisons import COMPARISONS
 ROOT = Path(__file__).parents[1]
 RECIPE_MODULES = tuple(f"rlnotes.objectives.recipes{part}" for part in ("", "_trust_region"))
 DIVERGENCES = ("rlnotes.exact.divergences", "rlnotes.exact.token_divergences")
-PARTS = (
-    "rlnotes.estimators",
-    "rlnotes.objectives",
-    "rlnotes.bounds",
-    *DIVERGENCES,
-)  # what must have examples where it is shown
+PARTS = ("rlnotes.estimators", "rlnotes.objectives", "rlnotes.bounds", *DIVERGENCES)  # what must have examples
 COMMAND = re.compile(r"^\s*\$ (rlnotes .*)$", re.MULTILINE)
 
 
@@ -139,7 +134,8 @@ def shown() -> list[str]:
                 thing = getattr(import_module(module), name)
             except ModuleNotFoundError:  # an attribute of a thing, not of a module
                 continue
-            if (inspect.isfunction(thing) or inspect.isclass(thing)) and thing.__module__.startswith(PARTS):
+            shows = inspect.isfunction(thing) or (inspect.isclass(thing) and not issubclass(thing, Exception))
+            if shows and thing.__module__.startswith(PARTS):
                 found.add(f"{thing.__module__}.{thing.__name__}")
     return sorted(found)
 
