@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Train:
-    """Train a tiny transformer by RL and keep the run in a folder."""
+    """Train a tiny transformer by RL and keep the run in a folder.
+
+    $ rlnotes train --out run --steps 2 --prompts 4 --group-size 4
+    """
 
     out: Path
     """folder of the run: checkpoints, metrics.jsonl, TensorBoard files"""
@@ -42,7 +45,10 @@ class Train:
 
 @dataclass
 class Resume:
-    """Go on with a run from its newest checkpoint."""
+    """Go on with a run from its newest checkpoint.
+
+    $ rlnotes resume --out run --steps 3
+    """
 
     out: Path
     """folder of the run"""
@@ -62,7 +68,10 @@ class Resume:
 
 @dataclass
 class Sample:
-    """Print what a trained model answers."""
+    """Print what a trained model answers.
+
+    $ rlnotes sample --out run --prompts 2 --temperature 0
+    """
 
     out: Path
     """folder of the run"""
@@ -88,7 +97,10 @@ class Sample:
 
 @dataclass
 class Compare:
-    """Make a table behind a chapter again: several methods, paired seeds, equal sampled tokens."""
+    """Make a table behind a chapter again: several methods, paired seeds, equal sampled tokens.
+
+    $ rlnotes compare 15_needle --seeds 1 --out 15_needle.csv
+    """
 
     name: tyro.conf.Positional[str]
     """a name of rlnotes.chapters.studies.COMPARISONS"""
@@ -115,6 +127,8 @@ class Stability:
 
     Every objective gets the same learning rates and as many sampled tokens. Runs that ``out`` holds are not made
     again: after an interruption the same command goes on.
+
+    $ rlnotes stability --out stability --objectives grpo sapo --rates 1e-4 --seeds 1 --tokens 1000
     """
 
     out: Path
@@ -162,6 +176,8 @@ class Arena:
     Each recipe's learning rate is chosen for each task on three seeds of which nothing else is reported; the seeds that
     are reported are run at that rate. Runs that ``out`` holds are not made again: after an interruption the same
     command goes on.
+
+    $ rlnotes arena --out arena --recipes grpo rloo --tasks needle --rates 1e-4 --seeds 2 --tokens 100
     """
 
     out: Path
@@ -198,7 +214,10 @@ class Arena:
 
 @dataclass
 class Audit:
-    """Try to break every bound of the course. Exit status 1 if one that is taught breaks, or a refuted one does not."""
+    """Try to break every bound of the course. Exit status 1 if one that is taught breaks, or a refuted one does not.
+
+    $ rlnotes audit --quick --csv audit.csv
+    """
 
     quick: bool = False
     """fewer trials, in about a tenth of the time"""
@@ -214,7 +233,10 @@ class Audit:
 
 @dataclass
 class Doctor:
-    """Say what this machine has, what is missing, and the command that brings it."""
+    """Say what this machine has, what is missing, and the command that brings it.
+
+    $ rlnotes doctor
+    """
 
     def __call__(self) -> int:
         """Print the report."""

@@ -60,6 +60,10 @@ bibtex_bibfiles = ["refs.bib"]
 bibtex_default_style = "unsrt"
 bibtex_reference_style = "author_year"
 
+# the button copies what is typed, not what is printed
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
 html_theme = "sphinx_book_theme"
 html_title = "rlnotes"
 html_static_path = ["_static"] + (

@@ -37,7 +37,12 @@ def in_groups(rewards: Array, group_size: int) -> Array:
 
 
 def no_baseline(rewards: Array, group_size: int) -> Array:
-    """The reward itself: the plain policy gradient, 002 eq. (39). Unbiased, and noisier than with a baseline."""
+    """The reward itself: the plain policy gradient, 002 eq. (39). Unbiased, and noisier than with a baseline.
+
+    >>> import numpy as np
+    >>> print(no_baseline(np.array([1.0, 0.0]), 2))
+    [1. 0.]
+    """
     in_groups(rewards, group_size)  # for its checks
     return rewards
 
@@ -46,6 +51,10 @@ def group_mean(rewards: Array, group_size: int) -> Array:
     """Reward minus the group's mean: Dr. GRPO, 002 eq. (98).
 
     A group of equal rewards gets exact zeros, also where the mean of equal floats is not that float.
+
+    >>> import numpy as np
+    >>> print(group_mean(np.array([1.0, 0.0, 0.0, 0.0]), 4))
+    [ 0.75 -0.25 -0.25 -0.25]
     """
     xp = array_namespace(rewards)
     groups = in_groups(rewards, group_size)
@@ -60,6 +69,10 @@ def group_mean_std(rewards: Array, group_size: int, ddof: int = 0, eps: float = 
     The defaults are the source's: population standard deviation (``ddof=0``) and ``eps`` inside the root. Six
     production libraries use ``ddof=1, eps_inside=False`` with ``eps`` from 1e-9 to 1e-4, which makes every
     advantage smaller by sqrt((G - 1) / G).
+
+    >>> import numpy as np
+    >>> print(group_mean_std(np.array([1.0, 0.0, 0.0, 0.0]), 4).round(3))  # std sqrt(3) / 4
+    [ 1.732 -0.577 -0.577 -0.577]
     """
     xp = array_namespace(rewards)
     groups = in_groups(rewards, group_size)
@@ -76,6 +89,10 @@ def group_mean_batch_std(rewards: Array, group_size: int, ddof: int = 1, eps: fl
 
     TRL's ``scale_rewards="batch"``. Every group is divided by the same number, so a hard prompt weighs no more
     than an easy one.
+
+    >>> import numpy as np
+    >>> print(group_mean_batch_std(np.array([1.0, 0.0, 1.0, 1.0]), 2).round(3))  # std 1/2
+    [ 1. -1.  0.  0.]
     """
     xp = array_namespace(rewards)
     centred = group_mean(rewards, group_size)  # first, for it checks the rewards
@@ -84,5 +101,10 @@ def group_mean_batch_std(rewards: Array, group_size: int, ddof: int = 1, eps: fl
 
 
 def leave_one_out(rewards: Array, group_size: int) -> Array:
-    """Reward minus the mean of the group's *other* rewards (RLOO): G / (G - 1) times :func:`group_mean`."""
+    """Reward minus the mean of the group's *other* rewards (RLOO): G / (G - 1) times :func:`group_mean`.
+
+    >>> import numpy as np
+    >>> print(leave_one_out(np.array([1.0, 0.0, 0.0, 0.0]), 4).round(3))
+    [ 1.    -0.333 -0.333 -0.333]
+    """
     return group_mean(rewards, group_size) * (group_size / (group_size - 1))

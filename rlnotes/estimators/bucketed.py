@@ -35,6 +35,10 @@ def binary_tv(logp_behavior: Array, logp: Array) -> Array:
     """|mu(a) - pi(a)| (...,) from the sampled token's log-probabilities (...,): 004 eq. (13).
 
     Equal to the full TV if the other tokens all move the other way.
+
+    >>> import numpy as np
+    >>> print(binary_tv(np.log(0.5), np.log(0.75)))
+    0.25
     """
     _checked(logp_behavior, logp)
     xp = array_namespace(logp_behavior, logp)
@@ -45,6 +49,10 @@ def binary_kl(logp_behavior: Array, logp: Array) -> Array:
     """KL (...,) between "this token or not" of mu and of pi, from log-probabilities (...,): 004 eq. (14).
 
     Equal to the full KL if the other tokens all change by one factor.
+
+    >>> import numpy as np
+    >>> print(binary_kl(np.log(0.5), np.log(0.75)).round(3))  # log(4 / 3) / 2
+    0.144
     """
     _checked(logp_behavior, logp)
     xp = array_namespace(logp_behavior, logp)
@@ -60,6 +68,11 @@ def kept_tokens(logp_behavior: Array, tokens: Array, k: int) -> Array:
 
     Of equally probable tokens the lower index is kept. ``tokens`` (...,) are the sampled ones; ``k`` = 0 keeps them
     alone, the binary case.
+
+    >>> import numpy as np
+    >>> mu = np.log([0.5, 0.2, 0.2, 0.1])
+    >>> print(kept_tokens(mu, np.array(3), k=1))
+    [ True False False  True]
     """
     xp = array_namespace(logp_behavior, tokens)
     actions("tokens", tokens, logp_behavior)
@@ -96,6 +109,11 @@ def topk_tv(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
     """TV (...,) over the kept tokens *and* "other", from full rows (..., V): 004 eq. (15), summed over A''.
 
     Never below :func:`binary_tv`. Equal to the full TV if the tokens in the bucket all move one way.
+
+    >>> import numpy as np
+    >>> mu, pi = np.log([0.5, 0.2, 0.2, 0.1]), np.log([0.5, 0.1, 0.2, 0.2])
+    >>> print([float(topk_tv(mu, pi, np.array(0), k).round(3)) for k in (1, 2)])
+    [0.0, 0.1]
     """
     _checked(logp_behavior, logp)
     kept = kept_tokens(logp_behavior, tokens, k)
@@ -103,7 +121,14 @@ def topk_tv(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
 
 
 def topk_tv_as_printed(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
-    """004 eq. (15) as printed, summed over A', without "other". It can be half of :func:`binary_tv`."""
+    """004 eq. (15) as printed, summed over A', without "other". It can be half of :func:`binary_tv`.
+
+    >>> import numpy as np
+    >>> mu, pi = np.log([0.5, 0.3, 0.2]), np.log([0.7, 0.2, 0.1])
+    >>> args = (mu, pi, np.array(0), 1)
+    >>> print(topk_tv_as_printed(*args).round(3), topk_tv(*args).round(3))
+    0.1 0.2
+    """
     _checked(logp_behavior, logp)
     xp = array_namespace(logp_behavior, logp)
     kept = kept_tokens(logp_behavior, tokens, k)
@@ -115,6 +140,11 @@ def topk_kl(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
     """KL (...,) over the kept tokens and "other", from full rows (..., V): 004 eq. (16).
 
     Equal to the full KL if the tokens in the bucket all change by one factor.
+
+    >>> import numpy as np
+    >>> mu, pi = np.log([0.5, 0.3, 0.2]), np.log([0.75, 0.1, 0.15])
+    >>> print(topk_kl(mu, pi, np.array(0), k=1).round(3), binary_kl(mu[0], pi[0]).round(3))
+    0.144 0.144
     """
     _checked(logp_behavior, logp)
     kept = kept_tokens(logp_behavior, tokens, k)
@@ -125,6 +155,12 @@ def topk_tv_gap_bound(logp_behavior: Array, logp: Array, tokens: Array, k: int) 
     """The most (...,) by which the full TV can exceed :func:`topk_tv`: min(mu(C), pi(C)), C the tokens in the bucket.
 
     Attained if mu and pi share no token of C. Elementary; at most half of 004 appendix C.1's mu(C) + pi(C).
+
+    >>> import numpy as np
+    >>> mu, pi = np.log([0.5, 0.3, 0.2]), np.log([0.5, 0.2, 0.3])
+    >>> args = (mu, pi, np.array(0), 1)  # told apart is token 0, which did not move
+    >>> print(topk_tv(*args).round(3), topk_tv_gap_bound(*args).round(3), tv(mu, pi).round(3))
+    0.0 0.5 0.1
     """
     _checked(logp_behavior, logp)
     kept = kept_tokens(logp_behavior, tokens, k)

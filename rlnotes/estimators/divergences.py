@@ -25,6 +25,10 @@ def tv_from_ratios(logp_behavior: Array, logp: Array, logq: Array) -> Array:
 
     All three are rows of log-probabilities (..., V). Equal to :func:`tv`, since mu covers p and q: else a sample of mu
     does not see what it misses, and :class:`rlnotes.exact.checks.SupportError` is raised.
+
+    >>> mu, p, q = (np.log(row) for row in ([0.5, 0.5], [0.75, 0.25], [0.25, 0.75]))
+    >>> print(tv_from_ratios(mu, p, q).round(3), tv(p, q).round(3))
+    0.5 0.5
     """
     xp = array_namespace(logp_behavior, logp, logq)
     require_support(logp_behavior, logp)
@@ -50,13 +54,20 @@ def pinsker(kl: Array) -> Array:
     """The bound sqrt(KL / 2) on TV, with KL in either direction. Says nothing (is 1 or more) from KL = 2 on.
 
     This and the bounds below take arrays or floats, and raise ``ValueError`` for a negative divergence.
+
+    >>> print(pinsker(0.02).round(3), pinsker(2.0))
+    0.1 1.0
     """
     xp, kl = _divergence("kl", kl)
     return xp.sqrt(kl / 2)
 
 
 def bretagnolle_huber(kl: Array) -> Array:
-    """The bound sqrt(1 - exp(-KL)) on TV, with KL in either direction. Below 1 always, below Pinsker's from 1.6 on."""
+    """The bound sqrt(1 - exp(-KL)) on TV, with KL in either direction. Below 1 always, below Pinsker's from 1.6 on.
+
+    >>> print(bretagnolle_huber(2.0).round(3))  # sqrt(1 - exp(-2)); Pinsker says 1
+    0.93
+    """
     xp, kl = _divergence("kl", kl)
     return xp.sqrt(-xp.expm1(-kl))
 
@@ -65,13 +76,20 @@ def tv_bound_from_chi2(chi2: Array) -> Array:
     """The best bound on TV that chi2 gives: sqrt(chi2) / 2 up to chi2 = 1, chi2 / (1 + chi2) beyond.
 
     Every value is attained, by two outcomes. Elementary; tightens 003 section 4.2.
+
+    >>> print(tv_bound_from_chi2(1.0), tv_bound_from_chi2(3.0))
+    0.5 0.75
     """
     xp, chi2 = _divergence("chi2", chi2)
     return xp.where(chi2 <= 1, xp.sqrt(chi2) / 2, 1 - 1 / (1 + chi2))
 
 
 def tv_bound_from_chi2_as_printed(chi2: Array) -> Array:
-    """sqrt(chi2 / 2), as 003 section 4.2 prints it. True, and at least sqrt(2) times :func:`tv_bound_from_chi2`."""
+    """sqrt(chi2 / 2), as 003 section 4.2 prints it. True, and at least sqrt(2) times :func:`tv_bound_from_chi2`.
+
+    >>> print(tv_bound_from_chi2_as_printed(0.5), tv_bound_from_chi2(0.5).round(3))
+    0.5 0.354
+    """
     xp, chi2 = _divergence("chi2", chi2)
     return xp.sqrt(chi2 / 2)
 
@@ -84,6 +102,9 @@ def tv_estimate(log_ratio: Array, other_log_ratio: Array | None = None) -> Array
 
     ``log_ratio`` is log p - log mu of the sampled actions, ``other_log_ratio`` log q - log mu. Without the second, q is
     mu, and the estimate |p / mu - 1| / 2 is one of TV(p, mu). Its mean over mu is TV only if mu covers p and q.
+
+    >>> print(tv_estimate(np.log([1.5, 0.5])))  # from tokens with ratios 1.5 and 0.5
+    [0.25 0.25]
     """
     xp = array_namespace(log_ratio)
     shift = xp.expm1(log_ratio)
@@ -104,6 +125,10 @@ def kl_estimate(log_ratio: Array, estimator: KLEstimator) -> Array:
 
     The mean of k3 is KL only if pi covers ref: else it is smaller by ref's mass where pi has none. With x = log mu -
     log pi of samples of mu, this is 001 appendix A.1. Raises ``ValueError`` for an unknown ``estimator``.
+
+    >>> x = np.log(2.0)  # k3 is 1/2 - 1 + log 2
+    >>> [round(float(kl_estimate(x, name)), 3) for name in ("k1", "k2", "k3")]
+    [0.693, 0.24, 0.193]
     """
     if estimator == "k1":
         return log_ratio

@@ -28,6 +28,10 @@ def require_support(logp_behavior: Array, logp: Array) -> None:
 
     Both are full rows of log-probabilities (..., V). A batch of samples cannot tell: what the behaviour never does is
     not in it.
+
+    >>> import numpy as np
+    >>> mu, pi = np.log([0.9, 0.1]), np.log([0.5, 0.5])
+    >>> require_support(mu, pi)  # says nothing where all is well
     """
     xp = array_namespace(logp_behavior, logp)
     same_shape(logp_behavior=logp_behavior, logp=logp)
@@ -47,6 +51,10 @@ def sampled_log_ratio(logp_behavior: Array, logp: Array) -> Array:
     -inf, a weight of 0, where the target never does what was sampled. Raises ``ValueError`` for unequal shapes and for
     what is no log-probability, and :class:`SupportError` where the behaviour has probability 0: it cannot have sampled
     that.
+
+    >>> import numpy as np
+    >>> print(np.exp(sampled_log_ratio(np.log([0.5, 0.25]), np.log([0.25, 0.5]))))
+    [0.5 2. ]
     """
     same_shape(logp_behavior=logp_behavior, logp=logp)
     log_probs("logp_behavior", logp_behavior)
@@ -75,6 +83,11 @@ def sequence_log_ratio(logp_behavior: Array, logp: Array, mask: Array) -> Array:
     ``logp_behavior`` and ``logp`` (N, T) are those of the sampled tokens; ``mask`` (N, T) bool is True on a response's
     own. Raises ``ValueError`` for unequal shapes, a response without tokens and what is no log-probability under the
     mask, and :class:`SupportError` for a token that the behaviour cannot have sampled.
+
+    >>> import numpy as np
+    >>> mu, pi = np.log([[0.5, 0.25]]), np.log([[0.25, 0.75]])
+    >>> print(np.exp(sequence_log_ratio(mu, pi, np.array([[True, True]]))))  # 1/2 times 3
+    [1.5]
     """
     return array_namespace(logp).sum(_token_log_ratio(logp_behavior, logp, mask), axis=-1)
 
@@ -84,6 +97,12 @@ def sequence_mean_log_ratio(logp_behavior: Array, logp: Array, mask: Array) -> A
 
     Not the log of an importance weight: weighting with it does not give means under the target. Arguments and errors
     as in :func:`sequence_log_ratio`.
+
+    >>> import numpy as np
+    >>> mu, pi = np.log([[0.5, 0.125]]), np.log([[0.25, 1.0]])
+    >>> own = np.array([[True, True]])
+    >>> print(np.exp(sequence_mean_log_ratio(mu, pi, own)))  # the root of 1/2 times 8
+    [2.]
     """
     xp = array_namespace(logp)
     total = sequence_log_ratio(logp_behavior, logp, mask)
@@ -119,6 +138,11 @@ def monte_carlo(values: Array) -> Estimate:
     """Mean of ``values`` (n,) and its standard error, from the sample variance (n - 1): 002 eqs. (2), (3).
 
     Raises ``ValueError`` for fewer than two samples and for values that are not finite.
+
+    >>> import numpy as np
+    >>> mean, standard_error = monte_carlo(np.array([1.0, 0.0, 1.0, 0.0]))
+    >>> print(mean, standard_error.round(3))  # sqrt(1/3 / 4)
+    0.5 0.289
     """
     xp = array_namespace(values)
     _samples(values)
@@ -128,7 +152,12 @@ def monte_carlo(values: Array) -> Estimate:
 
 
 def importance_weights(log_ratio: Array) -> Array:
-    """Weights (n,) from their logs. Raises ``ValueError`` for a weight beyond the largest float of the dtype."""
+    """Weights (n,) from their logs. Raises ``ValueError`` for a weight beyond the largest float of the dtype.
+
+    >>> import numpy as np
+    >>> print(importance_weights(np.log([2.0, 0.5])))
+    [2.  0.5]
+    """
     xp = array_namespace(log_ratio)
     _log_weights(log_ratio)
     largest = math.log(xp.finfo(log_ratio.dtype).max)
@@ -142,6 +171,10 @@ def importance_sampling(log_ratio: Array, values: Array) -> Estimate:
 
     Raises ``ValueError`` for unequal shapes, fewer than two samples, numbers that are not finite, weights that are all
     0, and a weight too large for the dtype.
+
+    >>> import numpy as np
+    >>> print(importance_sampling(np.log([2.0, 0.5]), np.array([1.0, 4.0])).mean)  # (2 + 2) / 2
+    2.0
     """
     _samples(values, log_ratio=log_ratio)
     return monte_carlo(importance_weights(log_ratio) * values)
@@ -152,6 +185,10 @@ def clipped(log_ratio: Array, values: Array, cap: float) -> Estimate:
 
     Biased by E[(min(w, cap) - w) value]; every weighted value is then at most ``cap`` times the largest value. Raises
     as :func:`importance_sampling` does, save that no weight is too large, and for a ``cap`` that is not positive.
+
+    >>> import numpy as np
+    >>> print(clipped(np.log([8.0, 0.5]), np.array([1.0, 2.0]), cap=2.0).mean)  # (2 + 1) / 2
+    1.5
     """
     if not cap > 0:
         raise ValueError(f"cap is {cap}; the largest weight must be positive")
@@ -175,6 +212,10 @@ def self_normalized(log_ratio: Array, values: Array) -> Estimate:
 
     Biased for finite n, and blind to a constant in ``log_ratio``. The standard error is the delta method's, right for
     large n. Raises as :func:`importance_sampling` does, save that no weight is too large.
+
+    >>> import numpy as np
+    >>> print(self_normalized(np.log([3.0, 1.0]), np.array([1.0, 0.0])).mean.round(3))
+    0.75
     """
     xp = array_namespace(log_ratio, values)
     _samples(values, log_ratio=log_ratio)
@@ -187,6 +228,10 @@ def effective_sample_size(log_ratio: Array) -> Array:
     """(sum w)^2 / sum w^2 of the weights w of n samples: between 1 and n, and n if they are equal.
 
     An estimate from these very samples: a batch that missed the large weights reports too much.
+
+    >>> import numpy as np
+    >>> print(effective_sample_size(np.log([3.0, 1.0])).round(3))  # 4^2 / (9 + 1)
+    1.6
     """
     return 1 / array_namespace(log_ratio).sum(_normalized(log_ratio) ** 2)
 
@@ -195,5 +240,8 @@ def expected_effective_sample_size(n: int, chi2: Array) -> Array:
     """n / (1 + chi2), with ``chi2`` = chi2(target, behaviour): what :func:`effective_sample_size` tends to in n.
 
     1 + chi2 is the mean of the squared weight: 003 section 4.2.
+
+    >>> expected_effective_sample_size(100, chi2=3.0)
+    25.0
     """
     return n / (1 + chi2)

@@ -39,7 +39,12 @@ def _backwards(terms: Array, factors: Array) -> Array:
 
 
 def discounted_return(rewards: Array, gamma: float) -> Array:
-    """G_0 = r_0 + gamma r_1 + ..., () or (N,), of one episode per column: 002 eq. (17) before the mean, Example 1.4."""
+    """G_0 = r_0 + gamma r_1 + ..., () or (N,), of one episode per column: 002 eq. (17) before the mean, Example 1.4.
+
+    >>> import numpy as np
+    >>> print(discounted_return(np.array([1.0, 0.0, 4.0]), gamma=0.5))
+    2.0
+    """
     discount(gamma)
     _steps("rewards", rewards)
     return _backwards(rewards, gamma * array_namespace(rewards).ones_like(rewards))[0, ...]
@@ -53,6 +58,11 @@ def reward_to_go(rewards: Array, gamma: float, ended: Array) -> Array:
 
     As the weight of log pi this is what 002 eqs. (35), (39) print and what practice uses. It is the gradient of J only
     for gamma = 1: the gradient has :func:`discounted_reward_to_go`.
+
+    >>> import numpy as np
+    >>> ended = np.array([False, True, True])
+    >>> print(reward_to_go(np.array([1.0, 4.0, 2.0]), gamma=0.5, ended=ended))
+    [3. 4. 2.]
     """
     discount(gamma)
     _steps("rewards", rewards)
@@ -66,6 +76,11 @@ def discounted_reward_to_go(rewards: Array, gamma: float, ended: Array) -> Array
 
     Right form of 002 eq. (35): the occupancy of 002 eq. (36) holds the gamma^t. The first step of an episode has the
     episode's discounted return G_0. Arguments as in :func:`reward_to_go`.
+
+    >>> import numpy as np
+    >>> ended = np.array([False, False, True])
+    >>> print(discounted_reward_to_go(np.array([1.0, 4.0, 8.0]), gamma=0.5, ended=ended))
+    [5. 4. 2.]
     """
     xp = array_namespace(rewards)
     returns = reward_to_go(rewards, gamma, ended)
@@ -84,6 +99,11 @@ def td_target(rewards: Array, next_values: Array, terminated: Array, gamma: floa
     """TD(0) target r + gamma V(s'), without the second term where the episode terminated: 002 eq. (9).
 
     ``next_values`` may be anything finite there: it is not used. Truncated steps keep it.
+
+    >>> import numpy as np
+    >>> rewards, next_values = np.array([1.0, 1.0]), np.array([4.0, 4.0])
+    >>> print(td_target(rewards, next_values, np.array([False, True]), gamma=0.5))
+    [3. 1.]
     """
     discount(gamma)
     _steps("rewards", rewards)
@@ -95,7 +115,13 @@ def td_target(rewards: Array, next_values: Array, terminated: Array, gamma: floa
 
 
 def td_error(rewards: Array, values: Array, next_values: Array, terminated: Array, gamma: float) -> Array:
-    """TD error: the :func:`td_target` minus V(s), 002 eqs. (9), (44)."""
+    """TD error: the :func:`td_target` minus V(s), 002 eqs. (9), (44).
+
+    >>> import numpy as np
+    >>> ended = np.array([False, True])
+    >>> print(td_error(np.ones(2), 2 * np.ones(2), 4 * np.ones(2), ended, gamma=0.5))
+    [ 1. -1.]
+    """
     finite("values", values)
     same_shape(rewards=rewards, values=values)
     return td_target(rewards, next_values, terminated, gamma) - values
@@ -115,6 +141,12 @@ def gae(
     ``lam=0`` gives the TD error. ``lam=1`` gives the return minus V(s), where the return of an episode that did not
     terminate counts V of its last observation. 002 names it (section 1.5) without writing it out.
     ``lam`` must lie in [0, 1].
+
+    >>> import numpy as np
+    >>> rewards, values = np.array([0.0, 1.0]), np.array([0.5, 0.5])  # TD errors 0 and 0.5
+    >>> ends = dict(terminated=np.array([False, True]), truncated=np.array([False, False]))
+    >>> print(gae(rewards, values, np.array([0.5, 0.0]), **ends, gamma=1.0, lam=0.5))
+    [0.25 0.5 ]
     """
     if not 0 <= lam <= 1:
         raise ValueError(f"lam is {lam}; it must lie in [0, 1]")

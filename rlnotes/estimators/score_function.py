@@ -20,6 +20,12 @@ def score_function(logp: Array, weights: Array, baseline: Array | None = None) -
 
     Raises ``ValueError`` naming both shapes where they differ, (N, 1) against (N,) among them; for no samples, for
     weights that are not finite and for a ``logp`` that is -inf: the policy cannot have sampled that.
+
+    >>> import torch
+    >>> logits = torch.zeros(2, requires_grad=True)  # pi = (1/2, 1/2), and action 0 earned 2
+    >>> score_function(logits.log_softmax(-1)[:1], torch.tensor([2.0])).backward()
+    >>> print(logits.grad)
+    tensor([ 1., -1.])
     """
     xp = array_namespace(logp, weights)
     same_shape(logp=logp, weights=weights)
@@ -39,6 +45,10 @@ def softmax_score(probs: Array, action: Array) -> Array:
     """Gradient (..., V) of log pi(action) on the logits of a softmax: one-hot minus ``probs``, 002 Example 1.8.
 
     ``probs`` (..., V) are probabilities and ``action`` (...,) integers. Raises ``ValueError`` for what is neither.
+
+    >>> import numpy as np
+    >>> print(softmax_score(np.array([0.5, 0.25, 0.25]), np.array(0)))
+    [ 0.5  -0.25 -0.25]
     """
     xp = array_namespace(probs, action)
     require("probs", probs, probs >= 0, "a probability is at least 0; pass probabilities, not logits")
@@ -53,6 +63,10 @@ def normalize_advantages(advantages: Array, eps: float = 1e-8) -> Array:
 
     All entries of ``advantages``, of any shape, are one batch. A batch of one gets 0.0, for it has nothing to be
     compared with; so do equal advantages. Raises ``ValueError`` for numbers that are not finite.
+
+    >>> import numpy as np
+    >>> print(normalize_advantages(np.array([1.0, 2.0, 3.0])).round(3))
+    [-1.  0.  1.]
     """
     xp = array_namespace(advantages)
     finite("advantages", advantages)

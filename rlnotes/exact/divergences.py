@@ -12,7 +12,11 @@ Array = Any  # a NumPy array or a torch tensor
 
 
 def log_probs(probs: np.ndarray) -> np.ndarray:
-    """The logarithms of NumPy probabilities, -inf for 0 without a warning: what the functions below take."""
+    """The logarithms of NumPy probabilities, -inf for 0 without a warning: what the functions below take.
+
+    >>> print(log_probs(np.array([1.0, 0.0])))
+    [  0. -inf]
+    """
     with np.errstate(divide="ignore"):
         return np.log(probs)
 
@@ -32,20 +36,33 @@ def _probs(logp: Array, logq: Array) -> tuple[Any, Array, Array]:
 
 
 def entropy(logp: Array) -> Array:
-    """Entropy in nats (...,) of rows of log-probabilities (..., V). An outcome of probability 0 may be -inf."""
+    """Entropy in nats (...,) of rows of log-probabilities (..., V). An outcome of probability 0 may be -inf.
+
+    >>> print(entropy(log_probs(np.array([0.5, 0.5]))).round(3))  # log 2
+    0.693
+    """
     xp = array_namespace(logp)
     probs = xp.exp(logp)
     return -xp.sum(probs * where_possible(probs, logp), axis=-1)
 
 
 def kl(logp: Array, logq: Array) -> Array:
-    """KL(p || q) in nats (...,) of rows of log-probabilities (..., V). Infinite where q lacks mass that p has."""
+    """KL(p || q) in nats (...,) of rows of log-probabilities (..., V). Infinite where q lacks mass that p has.
+
+    >>> p, q = log_probs(np.array([1.0, 0.0])), log_probs(np.array([0.5, 0.5]))
+    >>> print(kl(p, q).round(3), kl(q, p))  # log 2, and infinite the other way
+    0.693 inf
+    """
     xp, probs, _ = _probs(logp, logq)
     return xp.sum(probs * (where_possible(probs, logp) - where_possible(probs, logq)), axis=-1)
 
 
 def tv(logp: Array, logq: Array) -> Array:
-    """Total variation (...,) of rows of log-probabilities (..., V): half the L1 distance, in [0, 1]; symmetric."""
+    """Total variation (...,) of rows of log-probabilities (..., V): half the L1 distance, in [0, 1]; symmetric.
+
+    >>> print(tv(np.log([0.5, 0.5]), np.log([0.75, 0.25])))
+    0.25
+    """
     xp, p, q = _probs(logp, logq)
     return xp.sum(xp.abs(p - q), axis=-1) / 2
 
@@ -54,6 +71,9 @@ def chi2(logp: Array, logq: Array) -> Array:
     """chi2(p || q) = E_q[(p / q)^2] - 1 (...,) of rows of log-probabilities (..., V): 003 section 4.2.
 
     ``chi2(target, behavior)`` is the variance of the importance weight. Infinite where q lacks mass that p has.
+
+    >>> print(chi2(log_probs(np.array([1.0, 0.0])), np.log([0.5, 0.5])))  # ratios 2 and 0
+    1.0
     """
     xp, p, q = _probs(logp, logq)
     possible = q > 0

@@ -16,6 +16,11 @@ class Totals:
 
     ``weight`` is the mean weight of the whole batch, for a :class:`~rlnotes.objectives.gates.Correction` that is
     ``normalised``: its method ``mean`` computes it.
+
+    >>> import torch
+    >>> mask = torch.tensor([[1.0, 1.0], [1.0, 0.0]])
+    >>> Totals.of(mask)
+    Totals(responses=2, tokens=3, max_length=2, weight=None)
     """
 
     responses: int
@@ -34,20 +39,48 @@ class Totals:
 
 
 def response_mean(mask: Tensor, totals: Totals) -> Tensor:
-    """Mean over the response, then over responses (GRPO): 002 eq. (97). Short responses weigh more per token."""
+    """Mean over the response, then over responses (GRPO): 002 eq. (97). Short responses weigh more per token.
+
+    >>> import torch
+    >>> mask = torch.tensor([[1.0, 1.0], [1.0, 0.0]])
+    >>> response_mean(mask, Totals.of(mask))
+    tensor([[0.2500, 0.2500],
+            [0.5000, 0.0000]])
+    """
     return mask / mask.sum(-1, keepdim=True).clamp(min=1) / totals.responses
 
 
 def constant(mask: Tensor, totals: Totals) -> Tensor:
-    """Sum over tokens, divided by T_max and by the number of responses (Dr. GRPO): 002 eq. (100)."""
+    """Sum over tokens, divided by T_max and by the number of responses (Dr. GRPO): 002 eq. (100).
+
+    >>> import torch
+    >>> mask = torch.tensor([[1.0, 1.0], [1.0, 0.0]])
+    >>> constant(mask, Totals.of(mask, max_length=5))
+    tensor([[0.1000, 0.1000],
+            [0.1000, 0.0000]])
+    """
     return mask / (totals.max_length * totals.responses)
 
 
 def token_mean(mask: Tensor, totals: Totals) -> Tensor:
-    """Mean over all tokens of the batch (DAPO): 002 eq. (102). Long responses weigh more."""
+    """Mean over all tokens of the batch (DAPO): 002 eq. (102). Long responses weigh more.
+
+    >>> import torch
+    >>> mask = torch.tensor([[1.0, 1.0], [1.0, 0.0]])
+    >>> token_mean(mask, Totals(responses=2, tokens=4, max_length=2))  # part of four tokens
+    tensor([[0.2500, 0.2500],
+            [0.2500, 0.0000]])
+    """
     return mask / totals.tokens
 
 
 def response_sum(mask: Tensor, totals: Totals) -> Tensor:
-    """Sum over tokens, divided by the number of responses: the policy gradient itself, and 001 section 4.5."""
+    """Sum over tokens, divided by the number of responses: the policy gradient itself, and 001 section 4.5.
+
+    >>> import torch
+    >>> mask = torch.tensor([[1.0, 1.0], [1.0, 0.0]])
+    >>> response_sum(mask, Totals.of(mask))
+    tensor([[0.5000, 0.5000],
+            [0.5000, 0.0000]])
+    """
     return mask / totals.responses

@@ -1,5 +1,7 @@
 """What a policy loss is computed from."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,6 +37,11 @@ class Batch:
     Outside the mask any number may stand, NaN and infinity too: it reaches neither value nor gradient.
     Raises ``ValueError`` for shapes that disagree, for a response without tokens, and for a number under the mask
     that is not finite.
+
+    >>> mu, pi = torch.tensor([[0.5, 0.25]]).log(), torch.tensor([[0.25, 0.5]]).log()
+    >>> batch = Batch(pi, torch.ones(1, 2) > 0, torch.tensor([1.0]), logp_behavior=mu)
+    >>> batch.log_ratio("logp", "logp_behavior").exp()
+    tensor([[0.5000, 2.0000]])
     """
 
     logp: Tensor
@@ -91,6 +98,39 @@ class Batch:
                     f"{name} is {float(value[row, column].detach())} at [{row}, {column}], under the mask; -inf means "
                     "that a policy gives the sampled token probability 0, NaN that the weights have diverged"
                 )
+
+    @staticmethod
+    def of_ratios(
+        ratios: Sequence[Sequence[float]],
+        advantages: Sequence[float],
+        *,
+        mu: float = 0.1,
+        proximal: Sequence[Sequence[float]] | None = None,
+        divergence: Sequence[Sequence[float]] | None = None,
+    ) -> "Batch":
+        """A small batch to try things on: ``ratios`` pi / mu of the tokens of each response, which end where they end.
+
+        ``mu`` is the probability of every token; ``proximal`` are the ratios pi_k / mu, 1 unless given. float64.
+
+        >>> Batch.of_ratios([[2.0, 1.0], [0.5]], [1, -1], mu=0.25).mask
+        tensor([[ True,  True],
+                [ True, False]])
+        """
+        width = max(len(row) for row in ratios)
+
+        def padded(rows: Sequence[Sequence[float]]) -> Tensor:
+            return torch.tensor([[*row, *[math.nan] * (width - len(row))] for row in rows], dtype=torch.float64)
+
+        ratio = padded(ratios)
+        behavior = torch.full_like(ratio, math.log(mu))
+        return Batch(
+            behavior + ratio.log(),
+            ~ratio.isnan(),
+            torch.tensor(advantages, dtype=torch.float64),
+            logp_behavior=behavior,
+            logp_proximal=behavior if proximal is None else behavior + padded(proximal).log(),
+            divergence=None if divergence is None else padded(divergence),
+        )
 
     @property
     def token_advantages(self) -> Tensor:

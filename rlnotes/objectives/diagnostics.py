@@ -11,6 +11,11 @@ def no_gradient_fraction(batch: Batch, gradient: Tensor) -> Tensor:
     Without a KL penalty and an entropy bonus these are the tokens whose gate is closed, or that a mask drops. It looks
     at the gradient itself, so it tells the two sides of a clip apart: a ratio of 1.5 is held back when A > 0 and free
     when A < 0.
+
+    >>> import torch
+    >>> batch = Batch.of_ratios([[1.0, 1.5, 0.5, 1.0]], [1])
+    >>> no_gradient_fraction(batch, torch.tensor([[-1.0, 0.0, -0.5, -1.0]]))
+    tensor(0.2500)
     """
     active = batch.mask & (batch.token_advantages != 0)
     return (active & (gradient == 0)).sum() / active.sum().clamp(min=1)

@@ -26,7 +26,11 @@ class Gate(Protocol):
 
 
 def no_gate(ratio: Tensor, advantages: Tensor) -> Tensor:
-    """Ratio times advantage: importance sampling without a limit."""
+    """Ratio times advantage: importance sampling without a limit.
+
+    >>> no_gate(torch.tensor([1.5]), torch.tensor([-2.0]))
+    tensor([-3.])
+    """
     return ratio * advantages
 
 
@@ -36,6 +40,10 @@ class Clip:
 
     ``dual`` is the dual clip: where A < 0 the surrogate is at least ``dual`` times A, so that a huge ratio pushes
     no more. verl has it on at 3; TRL calls it ``delta``.
+
+    >>> ratio, A = torch.tensor([0.5, 1.5, 0.5, 1.5]), torch.tensor([1.0, 1.0, -1.0, -1.0])
+    >>> Clip(0.2, 0.2)(ratio, A)  # of the smaller two, 1.2 and -0.8 are clipped
+    tensor([ 0.5000,  1.2000, -0.8000, -1.5000])
     """
 
     epsilon_low: float = 0.2
@@ -67,6 +75,10 @@ class ClipAround:
 
     What is limited is the move since pi_k, counted in probability over mu's: |pi - pi_k| <= epsilon mu. The gate is
     :meth:`around` its centre, which ``policy_loss`` finds at the level of the ratio, for each token or response.
+
+    >>> gate = ClipAround(0.2).around(torch.tensor([8.0]))
+    >>> gate(torch.tensor([8.5]), torch.tensor([1.0]))
+    tensor([8.2000])
     """
 
     epsilon: float = 0.2
@@ -94,6 +106,11 @@ class Cap:
     CISPO, truncated importance sampling, PG-TIS. TRL's ``epsilon_high`` is ``high`` itself; verl and slime write
     ``high`` as 1 + epsilon. The value is clamp(r) A, where libraries that write the loss as -sg(weight) A log pi have
     another one.
+
+    >>> ratio = torch.tensor([0.5, 8.0], requires_grad=True)
+    >>> Cap(high=2.0)(ratio, torch.tensor([1.0, 1.0])).sum().backward()
+    >>> ratio.grad * ratio.detach()  # by log pi
+    tensor([0.5000, 2.0000])
     """
 
     low: float = 0.0
@@ -115,6 +132,11 @@ class Soft:
 
     The gradient is that of r A times 4 s (1 - s), s the sigmoid: 1 at r = 1, and close to 0 far from it, on either
     side and for either sign of A. At ratio 1 the value is (2 / tau) A, not A.
+
+    >>> ratio = torch.tensor([1.0, 8.0], requires_grad=True)
+    >>> Soft(1.0, 1.05)(ratio, torch.tensor([1.0, -1.0])).sum().backward()
+    >>> ratio.grad.round(decimals=3)  # without a gate 1 and -1
+    tensor([ 1.0000, -0.0030])
     """
 
     tau_positive: float = 1.0
@@ -139,6 +161,11 @@ class SoftOneSided(Soft):
     Elementary, derived for this course. The soft branch is shifted so that both are A at r = 1, where their slopes
     agree too. The surrogate is then the smaller of the two everywhere, as :class:`Clip` is the smaller of its two; and
     what comes back has the weight r of plain importance sampling, which nothing bounds.
+
+    >>> ratio = torch.tensor([1.0, 8.0], requires_grad=True)
+    >>> SoftOneSided(1.0, 1.05)(ratio, torch.tensor([1.0, -1.0])).sum().backward()
+    >>> ratio.grad.round(decimals=3)  # 8 comes back
+    tensor([ 1., -1.])
     """
 
     def __call__(self, ratio: Tensor, advantages: Tensor) -> Tensor:
@@ -164,6 +191,12 @@ class Correction:
     ``normalised`` divides by the mean of the bounded weights, over the tokens of the batch or, for a response's weight,
     over its responses (verl, slime). The mean weight is then 1, and the estimate no longer linear in the data: a part
     of a batch has to be told ``mean``.
+
+    >>> log_ratio, mask = torch.tensor([[0.5, 8.0]]).log(), torch.ones(1, 2) > 0
+    >>> Correction(high=2.0)(log_ratio, mask), Correction(high=2.0, outside="drop")(log_ratio, mask)
+    (tensor([[0.5000, 2.0000]]), tensor([[0.5000, 0.0000]]))
+    >>> Correction(high=2.0, normalised=True)(log_ratio, mask)  # over their mean, 1.25
+    tensor([[0.4000, 1.6000]])
     """
 
     low: float = 0.0

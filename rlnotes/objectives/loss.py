@@ -6,9 +6,9 @@ so that an objective is a choice of ratio, anchor, gate, advantage and aggregati
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -63,6 +63,12 @@ class Choices:
     counted: ``"kept"`` with all responses in it is verl's engine where single tokens are dropped.
 
     A new objective is one line: ``dataclasses.replace(GRPO, aggregation=token_mean)``.
+
+    >>> from dataclasses import replace
+    >>> from rlnotes.objectives import GRPO
+    >>> from rlnotes.objectives.aggregations import token_mean
+    >>> replace(GRPO, aggregation=token_mean).pushes([[1.0, 1.0], [1.0]], [1, -1])
+    [[0.333, 0.333], [-0.333]]
     """
 
     ratio: Callable[[Tensor, Tensor], Tensor] = token
@@ -108,11 +114,32 @@ class Choices:
         """True if the loss of a part of a batch is unknown without numbers that only the whole batch gives."""
         return self.divide_by == "kept" or (self.correction is not None and self.correction.normalised)
 
+    def pushes(self, ratios: Sequence[Sequence[float]], advantages: Sequence[float], **more: Any) -> list[list[float]]:
+        """What stands before grad log pi of each token in grad J, to three digits: to try a recipe on a few tokens.
+
+        Arguments are those of :meth:`Batch.of_ratios`: ``ratios`` pi / mu of the tokens of each response, and the
+        ``advantages`` of the responses.
+
+        >>> from rlnotes.objectives import TOKEN_TIS
+        >>> TOKEN_TIS.pushes([[0.5, 4.0]], [-1])
+        [[-0.5, -2.0]]
+        """
+        batch = Batch.of_ratios(ratios, advantages, **more)
+        logp = batch.logp.requires_grad_()
+        (slope,) = torch.autograd.grad(policy_loss(self, batch), logp)
+        # + 0.0: no -0.0
+        return [[round(-x, 3) + 0.0 for x in row[: len(own)]] for row, own in zip(slope.tolist(), ratios, strict=True)]
+
 
 def policy_loss(choices: Choices, batch: Batch) -> Tensor:
     """The loss () to *minimise*. ``choices.advantage`` is not used here: the batch holds the advantages.
 
     On the first update, with ratio 1, the loss of a mean-centred advantage is 0. Its gradient is not.
+
+    >>> from rlnotes.objectives import GRPO
+    >>> batch = Batch.of_ratios([[1.0, 1.0], [1.5]], [1, -1])  # -(1 - 1.5) / 2
+    >>> round(policy_loss(GRPO, batch).item(), 3)
+    0.25
     """
     mask = batch.mask
     ratio = choices.ratio(batch.log_ratio("logp", f"logp_{choices.anchor}"), mask)

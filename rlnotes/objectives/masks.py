@@ -26,7 +26,12 @@ Measure = KLEstimator | Literal["abs", "binary_tv", "binary_kl"]  # from the log
 
 @dataclass(frozen=True)
 class OffPolicyMask:
-    """Drop a response with A < 0 whose mean log(anchor / pi) is above ``delta`` (OPSM of DeepSeek-V3.2)."""
+    """Drop a response with A < 0 whose mean log(anchor / pi) is above ``delta`` (OPSM of DeepSeek-V3.2).
+
+    >>> batch = Batch.of_ratios([[0.25, 1.0], [0.25, 1.0]], [1, -1])
+    >>> OffPolicyMask(delta=0.5)(batch)  # log(4) / 2 = 0.69, and A < 0 for the second
+    tensor([ True, False])
+    """
 
     delta: float
     anchor: Anchor = "behavior"
@@ -49,6 +54,13 @@ class MismatchBand:
     ``ratio`` is the level that decides (a function of :mod:`rlnotes.objectives.ratios`): each token for itself, the
     product over a response, or its geometric mean; the last two keep or drop a response as a whole. Beside an
     importance weight without a bound this is masked importance sampling. The weight may be of another level.
+
+    >>> from rlnotes.objectives.ratios import token
+    >>> batch = Batch.of_ratios([[4.0, 0.8, 1.0]], [1])
+    >>> MismatchBand(0.5, 2.0, token, "current")(batch)
+    tensor([[False,  True,  True]])
+    >>> MismatchBand(0.5, 2.0, policy="current")(batch)  # 3.2^(1/3) = 1.47
+    tensor([[True, True, True]])
     """
 
     low: float
@@ -95,6 +107,13 @@ class DivergenceMask:
     (verl gives e^low and e^high as bounds on the ratio itself, and so acts on its inverse.)
 
     ``anchor="proximal"`` puts pi_k in the place of the behaviour policy: how far pi moved since.
+
+    >>> batch = Batch.of_ratios([[1.5, 1.0], [1.75, 1.0]], [1, 1])
+    >>> DivergenceMask(0.5, "abs", "max")(batch)  # log(1.75) = 0.56
+    tensor([ True, False])
+    >>> DivergenceMask(0.06, "binary_tv", "token")(batch)  # 0.1 times abs(r - 1)
+    tensor([[ True,  True],
+            [False,  True]])
     """
 
     delta: float
@@ -157,13 +176,23 @@ def veto(threshold: float = 1e-4, policy: Policy = "proximal") -> DivergenceMask
     """Drop a response with a token whose ``policy`` / behaviour is below ``threshold`` (slime).
 
     Such a token can hardly have come from ``policy``: a sampler's failure, rather than chance.
+
+    >>> batch = Batch.of_ratios([[1.0, 1.0], [1e-5, 1.0]], [1, 1])
+    >>> veto(1e-4, policy="current")(batch)
+    tensor([ True, False])
     """
     return DivergenceMask(-math.log(threshold), "k1", "max", policy=policy)
 
 
 @dataclass(frozen=True)
 class Every:
-    """Keep what each of the ``masks`` keeps."""
+    """Keep what each of the ``masks`` keeps.
+
+    >>> batch = Batch.of_ratios([[1.5, 0.5]], [1])
+    >>> both = ClipMask(), DivergenceMask(0.6, "abs", "token")  # one drops 1.5, the other 0.5
+    >>> Every(both)(batch)
+    tensor([[False, False]])
+    """
 
     masks: tuple[Mask, ...]
 
@@ -201,6 +230,10 @@ class StalenessFilter:
     ``level`` says whose ratio it is: that of each ``"token"``, or of the whole ``"response"``, the product over its
     tokens. What it promises is no more than it says: the mean of abs(rho_k - 1) / 2 over what is kept is at most
     ``epsilon`` / 2. That is no bound on TV(pi_k, mu), nor on TV(pi_k, law of what is kept): both can be large.
+
+    >>> batch = Batch.of_ratios([[1.0, 1.0]], [1], proximal=[[1.25, 0.5]])
+    >>> StalenessFilter(0.3)(batch), StalenessFilter(0.4, "response")(batch)
+    (tensor([[ True, False]]), tensor([True]))
     """
 
     epsilon: float
@@ -227,6 +260,11 @@ class ClipMask:
 
     With no gate the gradient is that of the clip: 004 appendix D. But the weight before the advantage is now another
     choice, so it can be capped, or measured from another policy than the mask is.
+
+    >>> batch = Batch.of_ratios([[1.5, 0.5], [1.5, 0.5]], [1, -1])
+    >>> ClipMask(0.2, 0.28)(batch)
+    tensor([[False,  True],
+            [ True, False]])
     """
 
     epsilon_low: float = 0.2
@@ -248,13 +286,24 @@ class ClipMask:
 
 @dataclass(frozen=True)
 class ProximalMask(ClipMask):
-    """:class:`ClipMask` on the ratio to the recomputed policy pi_k (MiniRL): 004 appendix D."""
+    """:class:`ClipMask` on the ratio to the recomputed policy pi_k (MiniRL): 004 appendix D.
+
+    >>> batch = Batch.of_ratios([[1.5, 1.5]], [1], proximal=[[1.0, 1.5]])
+    >>> ProximalMask(0.2, 0.28)(batch)
+    tensor([[False,  True]])
+    """
 
     anchor: Anchor = "proximal"
 
 
 def per_token(kept: Tensor, batch: Batch) -> Tensor:
-    """What a mask returned, (N,) or (N, T) bool, as (N, T). Raises ``ValueError`` for anything else."""
+    """What a mask returned, (N,) or (N, T) bool, as (N, T). Raises ``ValueError`` for anything else.
+
+    >>> batch = Batch.of_ratios([[1.0, 1.0], [1.0]], [1, 1])
+    >>> per_token(torch.tensor([True, False]), batch)
+    tensor([[ True,  True],
+            [False, False]])
+    """
     shape = tuple(batch.mask.shape)
     if kept.dtype != torch.bool or tuple(kept.shape) not in (shape, shape[:1]):
         raise ValueError(
@@ -268,6 +317,11 @@ def not_truncated(batch: Batch) -> Tensor:
     """Drop a response that was cut off at the length limit (N,): 002 section 5.4.2, overlong filtering.
 
     TRL's ``mask_truncated_completions``. Its tokens once stayed in TRL's denominator; here ``divide_by`` says so.
+
+    >>> from dataclasses import replace
+    >>> batch = Batch.of_ratios([[1.0, 1.0], [1.0]], [1, 1])
+    >>> not_truncated(replace(batch, truncated=torch.tensor([True, False])))
+    tensor([False,  True])
     """
     if batch.truncated is None:
         raise ValueError("truncated is missing; this mask drops what it names: pass Batch(..., truncated=...)")

@@ -42,7 +42,12 @@ class StepReport(NamedTuple):
 
 
 def flat_gradient(value: Tensor, parameters: Sequence[Tensor], create_graph: bool = False) -> Tensor:
-    """Gradient (P,) of ``value`` (), parameter after parameter; 0 for those that it does not depend on."""
+    """Gradient (P,) of ``value`` (), parameter after parameter; 0 for those that it does not depend on.
+
+    >>> x, y = torch.ones(2, requires_grad=True), torch.ones(1, requires_grad=True)
+    >>> flat_gradient((x * x).sum(), [x, y])
+    tensor([2., 2., 0.])
+    """
     parts = torch.autograd.grad(value, parameters, create_graph=create_graph, materialize_grads=True)
     return torch.cat([part.reshape(-1) for part in parts])
 
@@ -54,6 +59,11 @@ def fisher_vector_product(kl_of_parameters: Scalar, parameters: Sequence[Tensor]
     The KL and its gradient are 0 at the old policy; only the second derivative says anything, and it is the same for
     both directions of the KL. The old side must be detached, the new one not. Raises ``ValueError`` for a negative
     damping, a KL without gradient, and one that is not 0 here: it compares with another policy.
+
+    >>> theta = torch.zeros(1, requires_grad=True)
+    >>> product = fisher_vector_product(lambda: 2 * (theta**2).sum(), [theta], damping=0.0)
+    >>> product(torch.tensor([3.0]))  # the second derivative is 4
+    tensor([12.])
     """
     if not damping >= 0:
         raise ValueError(f"damping is {damping}; it must not be negative")
@@ -93,6 +103,9 @@ def conjugate_gradient(product: Product, b: Tensor, iterations: int = 10) -> Ten
 
     Exact, but for rounding, after P iterations; stops before where the residual is down to rounding. ``b`` = 0 gives
     exactly 0. Raises :class:`CurvatureError` where H is not positive along a direction, rather than a huge vector.
+
+    >>> conjugate_gradient(lambda v: torch.tensor([2.0, 4.0]) * v, torch.tensor([2.0, 8.0]))
+    tensor([1., 2.])
     """
     if iterations < 1:
         raise ValueError(f"iterations is {iterations}; at least 1 is needed")
@@ -134,6 +147,12 @@ def natural_step(
     Raises ``ValueError`` for settings out of range and a gradient that is not finite, :class:`CurvatureError` where no
     step length follows. Attention kernels may lack a second derivative: run inside
     ``torch.nn.attention.sdpa_kernel(SDPBackend.MATH)``.
+
+    >>> theta = torch.zeros(1, requires_grad=True)
+    >>> kl = lambda: (2 * theta**2 - theta**3).sum()  # to second order 2 * 0.1^2 = 0.02
+    >>> report = natural_step([theta], theta.sum, kl, delta=0.02, damping=0.0)
+    >>> report.accepted, theta.detach()
+    (True, tensor([0.1000]))
     """
     _settings(delta, shrink, most_tries)
     before = surrogate()

@@ -42,6 +42,12 @@ class OneSided(_Around):
     | | a response sets off |
 
     ``side`` names the sign of A whose tokens may be dropped. Where A = 0, all is kept.
+
+    >>> from rlnotes.objectives.masks import DivergenceMask
+    >>> batch = Batch.of_ratios([[4.0, 0.2]], [1])
+    >>> inside = DivergenceMask(0.05, "binary_tv", "token")  # 0.3 and 0.08: it drops both
+    >>> inside(batch), OneSided(inside)(batch)
+    (tensor([[False, False]]), tensor([[False,  True]]))
     """
 
     anchor: Past = "behavior"
@@ -76,6 +82,11 @@ class Relaxed(_Around):
     """Keep every token with mu < ``alpha``, and of the others what ``mask`` keeps: 004 section 6, around ClipMask.
 
     ``end`` says which end of the clip is let go: ``"high"``, which holds A > 0, ``"low"``, which holds A < 0, or both.
+
+    >>> from rlnotes.objectives.masks import ClipMask
+    >>> rare, likely = (Batch.of_ratios([[1.5]], [1], mu=mu) for mu in (0.05, 0.5))
+    >>> Relaxed(ClipMask(), alpha=0.1)(rare), Relaxed(ClipMask(), alpha=0.1)(likely)
+    (tensor([[True]]), tensor([[False]]))
     """
 
     alpha: float = 0.1

@@ -29,6 +29,14 @@ class KLPenalty:
     reward has the gradient of the KL of whole responses. ``weighted`` multiplies the estimate in the loss by the ratio,
     gradient included; then the mean gradient of k1 and k3 is that of KL(pi, ref), also when the tokens came from the
     anchor.
+
+    >>> from dataclasses import replace
+    >>> from rlnotes.objectives import GRPO, Batch, policy_loss
+    >>> batch = Batch.of_ratios([[2.0]], [0])
+    >>> batch = replace(batch, logp_reference=batch.logp_behavior)
+    >>> choices = replace(GRPO, kl=KLPenalty(0.5))
+    >>> round(policy_loss(choices, batch).item(), 3)  # half of 1/2 - 1 + log 2
+    0.097
     """
 
     beta: float
@@ -50,6 +58,11 @@ def penalised_rewards(kl: KLPenalty, rewards: Tensor, log_ratio: Tensor, mask: T
 
     ``log_ratio`` (N, T) is log pi - log pi_ref of the sampled tokens; what stands outside the ``mask`` (N, T) bool does
     not matter. The result has no gradient. Raises ``ValueError`` for a log ratio under the mask that is not finite.
+
+    >>> log_ratio, mask = torch.tensor([[0.5, 1.5]]), torch.ones(1, 2) > 0
+    >>> kl = KLPenalty(0.1, "k1", where="reward")
+    >>> penalised_rewards(kl, torch.tensor([1.0]), log_ratio, mask)
+    tensor([0.8000])
     """
     log_ratio = torch.where(mask, log_ratio.detach(), 0.0)
     if readable(log_ratio) and not bool(log_ratio.isfinite().all()):

@@ -23,7 +23,13 @@ def _exp(log_ratio: Tensor) -> Tensor:
 
 
 def token(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """One ratio per token: 002 eqs. (92), (95)."""
+    """One ratio per token: 002 eqs. (92), (95).
+
+    >>> log_ratio = torch.tensor([[2.0, 8.0]]).log()
+    >>> mask = torch.ones(1, 2) > 0
+    >>> token(log_ratio, mask)
+    tensor([[2., 8.]])
+    """
     return _exp(log_ratio)
 
 
@@ -31,10 +37,21 @@ def sequence(log_ratio: Tensor, mask: Tensor) -> Tensor:
     """The product over the response, the importance weight of the whole: 002 eq. (105).
 
     Every token carries it, so its gradient counts T times in a sum over tokens: go with ``response_mean``.
+
+    >>> log_ratio = torch.tensor([[2.0, 8.0]]).log()
+    >>> mask = torch.ones(1, 2) > 0
+    >>> sequence(log_ratio, mask)
+    tensor([[16., 16.]])
     """
     return _exp(log_ratio.sum(-1, keepdim=True)).expand_as(log_ratio)
 
 
 def sequence_mean(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """The geometric mean over the response (GSPO): 002 eqs. (93), (107)."""
+    """The geometric mean over the response (GSPO): 002 eqs. (93), (107).
+
+    >>> log_ratio = torch.tensor([[2.0, 8.0]]).log()
+    >>> mask = torch.ones(1, 2) > 0
+    >>> sequence_mean(log_ratio, mask)
+    tensor([[4., 4.]])
+    """
     return _exp(log_ratio.sum(-1, keepdim=True) / mask.sum(-1, keepdim=True)).expand_as(log_ratio)

@@ -27,8 +27,6 @@ from rlnotes.objectives.rows import RowDivergence
 # Trust region masking: whole responses, 001 section 4.5.1. It divides by N, all responses; by those that are kept:
 # replace(TRM, divide_by="kept"). 001 names no thresholds; these are ours.
 
-# M = 1 where max_t |log r| <= delta                                              001 sections 3.4.2, 4.2.1, A.2
-# in total, which long responses fail: over="sum"; with the exact KL: DivergenceMask(0.1, RowDivergence("kl"), "max")
 TRM_MAX = Choices(
     ratio=token,
     anchor="behavior",
@@ -37,8 +35,15 @@ TRM_MAX = Choices(
     aggregation=response_sum,
     keep=DivergenceMask(0.5, "abs", "max"),
 )
+"""M = 1 where max_t |log r| <= delta: 001 sections 3.4.2, 4.2.1, A.2.
 
-# M = 1 where mean_t (r - 1 - log r) <= delta                                              001 sections 4.3.1, A.1
+In total, which long responses fail: ``over="sum"``; with the exact KL: ``DivergenceMask(0.1, RowDivergence("kl"),
+"max")``. The second response is dropped for its token at 1.75, whose log is 0.56.
+
+>>> TRM_MAX.pushes([[1.5, 1.5], [1.75, 1.0, 1.0, 1.0]], [1, 1])
+[[0.75, 0.75], [0.0, 0.0, 0.0, 0.0]]
+"""
+
 TRM_AVG = Choices(
     ratio=token,
     anchor="behavior",
@@ -47,8 +52,14 @@ TRM_AVG = Choices(
     aggregation=response_sum,
     keep=DivergenceMask(0.05, "k3", "mean"),
 )
+"""M = 1 where mean_t (r - 1 - log r) <= delta: 001 sections 4.3.1, A.1.
 
-# both                                                                                           001 section 4.3.2
+r - 1 - log r is 0.09 at 1.5 and 0.19 at 1.75: the first response is dropped, the mean of the second is 0.048.
+
+>>> TRM_AVG.pushes([[1.5, 1.5], [1.75, 1.0, 1.0, 1.0]], [1, 1])
+[[0.0, 0.0], [0.875, 0.5, 0.5, 0.5]]
+"""
+
 TRM = Choices(
     ratio=token,
     anchor="behavior",
@@ -57,8 +68,14 @@ TRM = Choices(
     aggregation=response_sum,
     keep=Every((DivergenceMask(0.5, "abs", "max"), DivergenceMask(0.05, "k3", "mean"))),
 )
+"""M = 1 where both conditions hold, those of ``TRM_MAX`` and ``TRM_AVG``: 001 section 4.3.2.
 
-# M = 0 on the tokens that move away, in the responses that TRM drops. Ours, for contrast: which half does the work?
+Each of the two responses fails one of them.
+
+>>> TRM.pushes([[1.5, 1.5], [1.75, 1.0, 1.0, 1.0]], [1, 1])
+[[0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+"""
+
 TRM_ONE_SIDED = Choices(
     ratio=token,
     anchor="behavior",
@@ -67,11 +84,18 @@ TRM_ONE_SIDED = Choices(
     aggregation=response_sum,
     keep=OneSided(Every((DivergenceMask(0.5, "abs", "max"), DivergenceMask(0.05, "k3", "mean")))),
 )
+"""M = 0 on the tokens that move away, in the responses that ``TRM`` drops. Ours, for contrast: which half does the
+work? For A > 0 the token at 1.5 moves away, and the one at 0.5 comes back.
 
-# DPPO: M = 0 where D > delta and the token moves away, 004 eqs. (11), (12). Anchored on the recomputed policy, 004
-# section 5.2: OneSided(DivergenceMask(0.05, "binary_kl", "token", anchor="proximal"), "proximal").
+>>> TRM_ONE_SIDED.pushes([[1.5, 0.5]], [1])
+[[0.0, 0.5]]
+>>> TRM.pushes([[1.5, 0.5]], [1])
+[[0.0, 0.0]]
+"""
 
-# D = |mu(a) - pi(a)|, 004 eq. (13); delta of appendix D, 0.2 in appendix F
+# DPPO. Anchored on the recomputed policy, 004 section 5.2: OneSided(DivergenceMask(0.05, "binary_kl", "token",
+# anchor="proximal"), "proximal").
+
 DPPO_TV = Choices(
     ratio=token,
     anchor="behavior",
@@ -80,8 +104,16 @@ DPPO_TV = Choices(
     aggregation=response_sum,
     keep=OneSided(DivergenceMask(0.15, "binary_tv", "token")),
 )
+"""M = 0 where D > delta and the token moves away, D = |mu(a) - pi(a)|: 004 eqs. (11) to (13). delta is that of
+appendix D; 0.2 in appendix F.
 
-# D = KL of "this token or not", 004 eq. (14); delta of appendices D and F
+With mu = 0.1 the token at 4 is 0.3 away: dropped where A > 0, kept where A < 0, when it comes back. At 2 it is 0.1
+away and kept.
+
+>>> DPPO_TV.pushes([[4.0, 2.0], [4.0, 2.0]], [1, -1], mu=0.1)
+[[0.0, 1.0], [-2.0, -1.0]]
+"""
+
 DPPO_KL = Choices(
     ratio=token,
     anchor="behavior",
@@ -90,8 +122,17 @@ DPPO_KL = Choices(
     aggregation=response_sum,
     keep=OneSided(DivergenceMask(0.05, "binary_kl", "token")),
 )
+"""The same with D = KL of "this token or not": 004 eq. (14); delta of appendices D and F.
 
-# D = TV with mu's K likeliest tokens told apart, 004 eq. (15) with "other"; K and delta of appendix G.2
+From 0.1 to 0.2 it is 0.1 log(1/2) + 0.9 log(0.9/0.8) = 0.037, and to 0.4 it is 0.226. At mu = 0.01 the same ratios
+are kept.
+
+>>> DPPO_KL.pushes([[4.0, 2.0]], [1], mu=0.1)
+[[0.0, 2.0]]
+>>> DPPO_KL.pushes([[4.0, 2.0]], [1], mu=0.01)
+[[4.0, 2.0]]
+"""
+
 DPPO_TOPK_TV = Choices(
     ratio=token,
     anchor="behavior",
@@ -100,8 +141,14 @@ DPPO_TOPK_TV = Choices(
     aggregation=response_sum,
     keep=OneSided(DivergenceMask(0.2, RowDivergence("tv", 20), "token")),
 )
+"""The same with D = TV, mu's K likeliest tokens told apart: 004 eq. (15) with "other"; K and delta of appendix G.2.
 
-# D = KL with them told apart, 004 eq. (16)
+D depends on more than the token drawn, and is passed as ``divergence``. Here it is 0.25 and 0.1, and delta 0.2.
+
+>>> DPPO_TOPK_TV.pushes([[1.5, 1.5]], [1], divergence=[[0.25, 0.1]])
+[[0.0, 1.5]]
+"""
+
 DPPO_TOPK_KL = Choices(
     ratio=token,
     anchor="behavior",
@@ -110,8 +157,12 @@ DPPO_TOPK_KL = Choices(
     aggregation=response_sum,
     keep=OneSided(DivergenceMask(0.05, RowDivergence("kl", 20), "token")),
 )
+"""The same with D = KL, mu's K likeliest tokens told apart: 004 eq. (16). delta is 0.05.
 
-# M = 0 where D > delta, whichever way the token moves. Ours, for contrast
+>>> DPPO_TOPK_KL.pushes([[1.5, 1.5]], [1], divergence=[[0.1, 0.04]])
+[[0.0, 1.5]]
+"""
+
 DPPO_SYMMETRIC = Choices(
     ratio=token,
     anchor="behavior",
@@ -120,9 +171,12 @@ DPPO_SYMMETRIC = Choices(
     aggregation=response_sum,
     keep=DivergenceMask(0.15, "binary_tv", "token"),
 )
+"""M = 0 where D > delta, whichever way the token moves. Ours, for contrast: here 4 is dropped also where A < 0.
 
-# M = 0 where A < 0 and mu - pi > 0.5, the least that helps: 004 section 5.3. Also with 0.8; as a control with
-# side="positive"; and with both anchors "proximal"
+>>> DPPO_SYMMETRIC.pushes([[4.0, 2.0], [4.0, 2.0]], [1, -1], mu=0.1)
+[[0.0, 1.0], [0.0, -1.0]]
+"""
+
 NEGATIVE_MASK = Choices(
     ratio=token,
     anchor="behavior",
@@ -131,9 +185,14 @@ NEGATIVE_MASK = Choices(
     aggregation=response_sum,
     keep=OneSided(DivergenceMask(0.5, "binary_tv", "token"), side="negative"),
 )
+"""M = 0 where A < 0 and mu - pi > 0.5, the least that helps: 004 section 5.3.
 
-# PPO's clip as a mask, 004 eq. (9), let go where mu < 0.1: 004 section 6. One end alone: end="high" or "low". The
-# baseline is replace(PG_IS, keep=ClipMask(0.2, 0.28))
+Also with 0.8; as a control with ``side="positive"``; and with both anchors ``"proximal"``. From 0.9 to 0.36 is 0.54.
+
+>>> NEGATIVE_MASK.pushes([[0.4, 0.5], [0.4, 0.5]], [1, -1], mu=0.9)
+[[0.2, 0.25], [0.0, -0.25]]
+"""
+
 RELAX_BOTH = Choices(
     ratio=token,
     anchor="behavior",
@@ -142,6 +201,15 @@ RELAX_BOTH = Choices(
     aggregation=response_sum,
     keep=Relaxed(ClipMask(0.2, 0.28), 0.1, "both"),
 )
+"""PPO's clip as a mask, 004 eq. (9), let go where mu < 0.1: 004 section 6.
+
+One end alone: ``end="high"`` or ``"low"``. The baseline is ``replace(PG_IS, keep=ClipMask(0.2, 0.28))``.
+
+>>> RELAX_BOTH.pushes([[1.5, 0.5]], [1], mu=0.2)
+[[0.0, 0.5]]
+>>> RELAX_BOTH.pushes([[1.5, 0.5]], [1], mu=0.05)
+[[1.5, 0.5]]
+"""
 
 TRUST_REGION_RECIPES: dict[str, Choices] = {
     "trm_max": TRM_MAX,

@@ -16,6 +16,10 @@ class OverlongPenalty:
 
     0 up to ``max_length - buffer``, then falling on a straight line to -1 at ``max_length``. Beyond it TRL and OpenRLHF
     stay at -1 (``floor``), verl goes on falling. Where the sampler stops at ``max_length`` the two are the same.
+
+    >>> import numpy as np
+    >>> print(OverlongPenalty(max_length=20, buffer=4)(np.array([10, 16, 17, 20, 30])))
+    [ 0.    0.   -0.25 -1.   -1.  ]
     """
 
     max_length: int
@@ -39,6 +43,10 @@ def informative(rewards: Array, group_size: int, rule: Literal["std", "mean"] = 
     ``"std"``: the sample standard deviation of the group's rewards is above ``threshold``; 0 means that they are not
     all equal (slime has 1e-6). ``"mean"``: the mean is strictly between 0 and 1 (OpenRLHF), which is the same for
     rewards of 0 and 1, and for no others: it keeps four rewards of 0.3 and drops -1, 1, -1, -1.
+
+    >>> import numpy as np
+    >>> print(informative(np.array([1.0, 0.0, 1.0, 1.0]), group_size=2))
+    [ True  True False False]
     """
     xp = array_namespace(rewards)
     groups = in_groups(rewards, group_size)

@@ -12,6 +12,10 @@ def clipped_value_loss(values: Tensor, targets: Tensor, old_values: Tensor, limi
     The second error is that of V kept within ``limit`` of its old value. So a value that has gone farther than that
     towards its target gets no gradient; one that has gone away from it does. The sources do not have this option.
     Stable-Baselines3 takes the second error alone, which also lets go of a value that has gone away.
+
+    >>> values, targets, old = torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([0.0])
+    >>> [clipped_value_loss(values, targets, old, limit).item() for limit in (0.5, None)]
+    [2.25, 1.0]
     """
     same_shape(values=values, targets=targets, old_values=old_values)
     errors = (values - targets).square()
