@@ -20,8 +20,8 @@ import pytest
 
 from rlnotes import cli
 from rlnotes.bounds import audit
+from rlnotes.chapters.studies import COMPARISONS
 from rlnotes.objectives import RECIPES
-from rlnotes.studies.comparisons import COMPARISONS
 
 ROOT = Path(__file__).parents[1]
 RECIPE_MODULES = tuple(f"rlnotes.objectives.recipes{part}" for part in ("", "_trust_region"))

@@ -21,12 +21,12 @@ def limit(name: str) -> float:
     keep = find_recipe(name).keep
     mask = keep.mask if isinstance(keep, OneSided) else keep
     assert isinstance(mask, DivergenceMask)
-    return mask.high
+    return mask.delta
 
 
 def test_clips_and_caps():
     assert RELAX_BOTH.keep == Relaxed(CLIP_HIGHER, 0.1, "both")
-    clip = CLIP_HIGHER.low, CLIP_HIGHER.high
+    clip = CLIP_HIGHER.epsilon_low, CLIP_HIGHER.epsilon_high
     for chapter in (explorers15, explorers16, exercises16):
         assert clip == (chapter.LOW, chapter.HIGH)
     assert pytest.approx((1 - clip[0], 1 + clip[1])) == explorers18.CLIP
