@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import nbformat
@@ -71,3 +72,10 @@ def test_a_warning_stays_to_be_seen(tmp_path: Path):
     refresh(path)
     (output,) = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["outputs"]
     assert output["name"] == "stderr" and "UserWarning: old" in "".join(output["text"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell the seconds of processes that have ended")
+def test_seconds_are_those_of_work_and_not_of_waiting(tmp_path: Path):
+    waits = "import time\ntime.sleep(6)"
+    works = "import time\nwhile time.process_time() < 4:\n    pass"
+    assert refresh(write(tmp_path / "waits.ipynb", waits)) < 4 <= refresh(write(tmp_path / "works.ipynb", works))
