@@ -22,7 +22,7 @@ SILENT = {"CI": "1", "TQDM_DISABLE": "1"}  # no progress bars: neither the packa
 def refresh(path: Path) -> float:
     """Execute the notebook at ``path`` in its own folder, normalise and write it. Returns the seconds it ran.
 
-    They are the processor's, of the kernel and of what it started, as the reader is promised seconds on one thread: other
+    They are the processor's, of the kernel and of what it started: a chapter promises seconds on one thread, and other
     work on this machine does not count. Where the system does not tell them (Windows), they are those of the clock.
     """
     notebook = nbformat.read(path, as_version=4)
