@@ -26,7 +26,7 @@ NOTEBOOKS := $(wildcard course/*.ipynb) course/book/template.ipynb
 CHAPTER   := course/02_performance_difference.ipynb
 ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py chapters/test_exercises_13_14.py control/test_networks.py \
 	course/test_notebooks.py estimators/test_returns.py exact/test_tokens.py lm/test_clip_and_warm_up.py \
-	notebook/test_live.py objectives/test_gates.py studies/test_power.py gpu/test_stacked.py test_repository.py)
+	notebook/test_live.py objectives/test_gates.py studies/test_power.py gpu/test_stacked.py golden/test_make.py test_repository.py)
 WORKERS   ?= logical
 PYTEST    := $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses=8 --dist loadfile --max-worker-restart=0
 EXTRAS    := lab,test,book,tasks,peers,bridge

@@ -61,7 +61,7 @@ class TrainConfig:
     """Settings of a run: a supervised warm start where no weights are shipped, then RL."""
 
     task: str = "reverse"
-    """reverse, short-reverse, sort, add, ramble, needle, renamed, countdown, or reasoning-gym/NAME"""
+    """one of rlnotes.lm.tasks.TASK_NAMES: reverse, sort, needle, ..., or reasoning-gym/NAME"""
     size: int | None = None
     """size of the task's problems; the task's own default if not given"""
     preset: str = "tiny"
