@@ -14,9 +14,17 @@ import pytest
 
 @contextlib.contextmanager
 def running(*command: str) -> Iterator[subprocess.Popen]:
-    """A process with a group of its own, as a kernel or a terminal makes one."""
+    """A process with a group of its own, as a kernel or a terminal makes one: an interrupt reaches it, even where the
+    tests run in the background of a shell, which has them ignore it.
+    """
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        start_new_session=True,
+        preexec_fn=None if sys.platform == "win32" else lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         yield process

@@ -82,6 +82,7 @@ def test_one_worker_alone_is_never_stale_and_does_what_a2c_does():
     shared, single = (ActorCritic(4, 2, torch.Generator().manual_seed(5)) for _ in range(2))
     rows, expected = list(a3c(config, shared)), list(a2c(config, single))
     assert {row.pop("worker") for row in rows} == {row.pop("staleness") for row in rows} == {0}
+    assert all(row.pop("kl") >= 0 for row in expected)  # how far an update moved: only a2c says it
     assert [dict(sorted(row.items())) for row in rows[10:]] == [dict(sorted(row.items())) for row in expected[10:]]
     for name, value in shared.state_dict().items():
         assert torch.equal(value, single.state_dict()[name]), name
