@@ -8,6 +8,7 @@ the batch (baselines, dynamic sampling, metrics) sees all of it, in every proces
 import atexit
 import os
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -97,11 +98,14 @@ def join(device: torch.device) -> None:
     if on_gpu:
         torch.cuda.set_device(device)
     if not dist.is_initialized():
+        # PyTorch imports this with the first optimiser, and a group that it finds it keeps, as a default argument:
+        # leaving would not end the group's threads then, and one that frees a tensor while Python ends aborts
+        import_module("torch.distributed.nn.functional")
         dist.init_process_group("nccl" if on_gpu else "gloo", device_id=device if on_gpu else None)
         atexit.register(leave)
 
 
 def leave() -> None:
-    """Say good-bye to the other processes."""
+    """Say good-bye to the other processes, and wait for the threads that talk to them to end."""
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -1,5 +1,6 @@
 """Runs that one process makes, or several: ``torchrun ... -m tests.lm.parallel FOLDER CASE...``."""
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import torch
 
 from rlnotes.estimators.baselines import group_mean_batch_std
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.distributed import trainer_class
+from rlnotes.lm.distributed import leave, trainer_class
 from rlnotes.objectives import DAPO, GRPO, RECIPES, Choices, KLPenalty
 
 SMALL = TrainConfig(prompts=8, group_size=4, steps=3, epochs=2, minibatches=2)
@@ -43,8 +44,16 @@ def outcome(name: str) -> dict[str, Any]:
     return dict(rows=rows, tokens=rollouts[0].tokens, weights=weights, counted=counted, rank=trainer.shard.rank)
 
 
+def threads() -> list[str]:
+    """The names of this process's threads, also of those that Python does not know: on Linux."""
+    return [path.read_text(encoding="utf-8").strip() for path in Path("/proc/self/task").glob("*/comm")]
+
+
 if __name__ == "__main__":
     folder, *names = sys.argv[1:]
     for case in names:
         result = outcome(case)
         torch.save(result, Path(folder) / f"{case} {result['rank']}.pt")
+    found = dict(rank=os.environ["RANK"], before=threads())
+    leave()
+    torch.save(found | dict(after=threads()), Path(folder) / f"threads {found['rank']}.pt")

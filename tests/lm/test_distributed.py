@@ -53,11 +53,13 @@ def torchrun(processes: int, *arguments: str) -> Iterator[subprocess.Popen]:
 
 
 def outcomes(folder: Path, processes: int, *cases: str) -> dict[str, list[dict[str, Any]]]:
-    """Of each case, what each of several processes found."""
+    """Of each case, what each of several processes found, and of their threads."""
     with torchrun(processes, "tests.lm.parallel", str(folder), *cases) as process:
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
-    return {case: [torch.load(folder / f"{case} {rank}.pt") for rank in range(processes)] for case in cases}
+    return {
+        case: [torch.load(folder / f"{case} {rank}.pt") for rank in range(processes)] for case in (*cases, "threads")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +86,21 @@ def test_two_processes_make_the_run_of_one(of_two, case):
     assert_one_run(outcome(case), of_two[case])
 
 
+@linux
+def test_who_left_has_no_thread_more_that_talks(of_two):
+    """One that is there when Python ends, and frees a tensor, aborts the process."""
+    for found in of_two["threads"]:
+        assert any("gloo" in name for name in found["before"])
+        assert not any("gloo" in name for name in found["after"])
+
+
 @several
 @pytest.mark.slow
 def test_four_processes_make_the_run_of_one(tmp_path):
     cases = ["plain", "warm start", "old weights and noise"]
-    for case, ranks in outcomes(tmp_path, 4, *cases).items():
-        assert_one_run(outcome(case), ranks)
+    found = outcomes(tmp_path, 4, *cases)
+    for case in cases:
+        assert_one_run(outcome(case), found[case])
 
 
 def test_the_cases_are_what_they_are_called():
