@@ -8,28 +8,20 @@ from torch import Tensor
 
 from rlnotes.control.collector import Collector, Steps, make_envs, make_network
 from rlnotes.control.networks import ActorCritic
+from rlnotes.control.settings import ActorCriticConfig
 from rlnotes.estimators.divergences import entropy, kl
 from rlnotes.estimators.returns import gae, td_target
 from rlnotes.estimators.score_function import normalize_advantages, score_function
+from rlnotes.settings import positive, within
 
 
 @dataclass(frozen=True)
-class A2CConfig:
+class A2CConfig(ActorCriticConfig):
     """Settings of :func:`a2c`. The defaults reach a mean return of 475 on CartPole-v1."""
 
-    env: str = "CartPole-v1"
-    seed: int = 0
     updates: int = 800
-    """each on one rollout"""
     envs: int = 16
-    """environments side by side, N"""
     steps: int = 16
-    """steps of each environment per rollout, T"""
-    gamma: float = 0.99
-    lam: float = 0.95
-    """of the advantages: 0 is the TD error, 1 the return minus V"""
-    normalize: bool = True
-    """advantages minus their mean, over their standard deviation in the rollout"""
     learning_rate: float = 2e-3
     value_coefficient: float = 0.5
     """weight of the critic's loss"""
@@ -37,6 +29,11 @@ class A2CConfig:
     """weight of the entropy bonus; positive raises the entropy"""
     gradient_clip: float = 0.5
     """largest gradient norm"""
+
+    def __post_init__(self):
+        super().__post_init__()
+        within(self, 0, "value_coefficient")
+        positive(self, "gradient_clip")
 
 
 def a2c(config: A2CConfig, network: ActorCritic | None = None) -> Iterator[dict[str, float]]:

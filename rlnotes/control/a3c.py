@@ -22,6 +22,7 @@ from rlnotes.control.a2c import A2CConfig, a2c_loss
 from rlnotes.control.collector import RECENT, Collector, make_envs, make_network
 from rlnotes.control.networks import ActorCritic
 from rlnotes.processes import ending, ignored_interrupts
+from rlnotes.settings import within
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class A3CConfig(A2CConfig):
     """processes, each with environments of its own"""
 
     def __post_init__(self):
-        if self.workers < 1:
-            raise ValueError(f"workers is {self.workers}; it must be at least 1")
+        super().__post_init__()
+        within(self, 1, "workers")
 
 
 def a3c(config: A3CConfig, network: ActorCritic | None = None) -> Iterator[dict[str, float]]:

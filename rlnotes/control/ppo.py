@@ -10,35 +10,26 @@ from torch import Tensor
 from rlnotes.control.collector import Collector, make_envs, make_network
 from rlnotes.control.networks import ActorCritic
 from rlnotes.control.samples import Samples, make_samples
+from rlnotes.control.settings import ActorCriticConfig
 from rlnotes.estimators.checks import same_shape
 from rlnotes.estimators.divergences import entropy, kl
 from rlnotes.objectives.gates import Clip, no_gate
 from rlnotes.objectives.values import clipped_value_loss
+from rlnotes.settings import positive, within
 
 Proximal = Literal["clip", "kl"]
 
 
 @dataclass(frozen=True)
-class PPOConfig:
+class PPOConfig(ActorCriticConfig):
     """Settings of :func:`ppo`. The defaults reach a mean return of 475 on CartPole-v1; the KL form takes longer."""
 
-    env: str = "CartPole-v1"
-    seed: int = 0
     updates: int = 200
-    """each on one rollout"""
-    envs: int = 8
-    """environments side by side, N"""
-    steps: int = 64
-    """steps of each environment per rollout, T"""
+    gamma: float = 0.98
     epochs: int = 10
     """passes over a rollout, K"""
     minibatch: int = 256
     """transitions per gradient step, M; the last of a pass takes what is left"""
-    gamma: float = 0.98
-    lam: float = 0.95
-    """of the advantages: 0 is the TD error, 1 the return minus V"""
-    normalize: bool = True
-    """advantages minus their mean, over their standard deviation in the rollout"""
     proximal: Proximal = "clip"
     """what keeps the policy near: the clip, or a penalty on KL(old, new)"""
     clip: float = 0.2
@@ -53,11 +44,16 @@ class PPOConfig:
     """weight c_1 of the critic's loss"""
     entropy_coefficient: float = 0.0
     """weight c_2 of the entropy bonus; positive raises the entropy"""
-    learning_rate: float = 3e-3
     gradient_clip: float = 0.5
     """largest gradient norm"""
 
     def __post_init__(self):
+        super().__post_init__()
+        within(self, 1, "epochs", "minibatch")
+        within(self, 0, "clip", "beta", "kl_target", "value_coefficient")
+        positive(self, "gradient_clip")
+        if self.value_clip is not None:
+            within(self, 0, "value_clip")
         if self.proximal not in ("clip", "kl"):
             raise ValueError(f"proximal is {self.proximal!r}; choose clip or kl")
 

@@ -9,24 +9,21 @@ from torch import Tensor
 
 from rlnotes.control.collector import Collector, Steps, make_envs, make_network
 from rlnotes.control.networks import ActorCritic
+from rlnotes.control.settings import LoopConfig
 from rlnotes.estimators.divergences import entropy
 from rlnotes.estimators.returns import gae, reward_to_go
 from rlnotes.estimators.score_function import normalize_advantages, score_function
+from rlnotes.settings import within
 
 Baseline = Literal["none", "mean", "value"]
 
 
 @dataclass(frozen=True)
-class ReinforceConfig:
+class ReinforceConfig(LoopConfig):
     """Settings of :func:`reinforce`. The defaults reach a mean return of 475 on CartPole-v1."""
 
-    env: str = "CartPole-v1"
-    seed: int = 0
-    updates: int = 100
-    """each on one batch of episodes"""
     episodes: int = 16
     """whole episodes per batch, N"""
-    gamma: float = 0.99
     discount_states: bool = False
     """weight step t with gamma^t as well: the gradient of the discounted J. Practice leaves it out"""
     baseline: Baseline = "value"
@@ -38,6 +35,9 @@ class ReinforceConfig:
     """passes of regression of V on the returns, per batch"""
 
     def __post_init__(self):
+        super().__post_init__()
+        within(self, 1, "episodes")
+        within(self, 0, "value_epochs")
         if self.baseline not in ("none", "mean", "value"):
             raise ValueError(f"baseline is {self.baseline!r}; choose none, mean or value")
 

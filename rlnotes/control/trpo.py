@@ -10,27 +10,17 @@ from torch import Tensor
 from rlnotes.control.collector import Collector, make_envs, make_network
 from rlnotes.control.networks import ActorCritic
 from rlnotes.control.samples import Samples, make_samples
+from rlnotes.control.settings import ActorCriticConfig
 from rlnotes.estimators.divergences import entropy, kl
 from rlnotes.objectives.natural_gradient import natural_step
+from rlnotes.settings import positive, within
 
 
 @dataclass(frozen=True)
-class TRPOConfig:
+class TRPOConfig(ActorCriticConfig):
     """Settings of :func:`trpo`. The defaults reach a mean return of 475 on CartPole-v1."""
 
-    env: str = "CartPole-v1"
-    seed: int = 0
-    updates: int = 100
-    """each on one rollout"""
-    envs: int = 8
-    """environments side by side, N"""
     steps: int = 128
-    """steps of each environment per rollout, T"""
-    gamma: float = 0.99
-    lam: float = 0.95
-    """of the advantages: 0 is the TD error, 1 the return minus V"""
-    normalize: bool = True
-    """advantages minus their mean, over their standard deviation in the rollout"""
     delta: float = 0.01
     """largest mean KL(old, new) of an update, in nats"""
     damping: float = 0.01
@@ -43,6 +33,13 @@ class TRPOConfig:
     """passes over the rollout that the critic makes"""
     minibatch: int = 128
     """transitions per step of the critic"""
+
+    def __post_init__(self):
+        super().__post_init__()
+        positive(self, "delta")
+        within(self, 0, "damping")
+        within(self, 1, "cg_iterations", "minibatch")
+        within(self, 0, "value_epochs")
 
 
 def surrogate(policy: ActorCritic, samples: Samples) -> Tensor:

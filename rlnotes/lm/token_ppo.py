@@ -15,6 +15,7 @@ from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Task
 from rlnotes.objectives import PPO_CLIP, Batch, policy_loss
 from rlnotes.objectives.values import clipped_value_loss
+from rlnotes.settings import positive, within
 
 EPSILON = 0.2  # of PPO_CLIP
 
@@ -41,6 +42,12 @@ class TokenPPOConfig:
     """largest gradient norm"""
     seed: int = 0
     """of prompts and samples"""
+
+    def __post_init__(self):
+        within(self, 0, "steps", "seed", "value_coefficient")
+        within(self, 1, "prompts", "epochs", "minibatches")
+        within(self, 0, "lam", most=1)
+        positive(self, "learning_rate", "gradient_clip")
 
 
 def token_ppo(config: TokenPPOConfig, task: Task, policy: Transformer, critic: Critic) -> Iterator[Metrics]:

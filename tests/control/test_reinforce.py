@@ -141,7 +141,7 @@ def test_the_step_is_a_mean_over_episodes_of_sums_over_their_steps():
     seen = []
     bias = [layer for layer in network.policy_net if isinstance(layer, torch.nn.Linear)][-1].bias
     bias.register_hook(lambda grad: seen.append(grad.clone()))
-    list(reinforce(ReinforceConfig(name, 0, 1, 4, 1.0, baseline="none", normalize=False), network))
+    list(reinforce(ReinforceConfig(name, updates=1, episodes=4, gamma=1.0, baseline="none", normalize=False), network))
     np.testing.assert_allclose(seen[0], expected, atol=1e-6)
     assert np.abs(expected).max() > 0.01
 
