@@ -5,5 +5,6 @@ from rlnotes.notebook.explorer import explorer
 from rlnotes.notebook.figures import show
 from rlnotes.notebook.live import LivePlot
 from rlnotes.notebook.optional import skip_without
+from rlnotes.notebook.quiz import quiz
 
-__all__ = ["LivePlot", "check", "explorer", "show", "skip_without"]
+__all__ = ["LivePlot", "check", "explorer", "quiz", "show", "skip_without"]

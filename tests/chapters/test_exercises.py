@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rlnotes.bounds.cpi import step_size
 from rlnotes.notebook import exercise
 from rlnotes.notebook.exercise import Exercise, check, find, grade
 
 COURSE = Path(__file__).parents[2] / "course"
+ROOMS = Path(__file__).parents[2] / "rlnotes" / "chapters"
 
 
 def exercises() -> dict[str, Exercise]:
@@ -40,8 +42,8 @@ def cells(name: str) -> tuple[str, str]:
 
 def answer_in(code: str, checked: str) -> Any:
     """What ``code`` gives the name that the cell hands to its check."""
-    name = re.findall(r'check\("[\d.]+", (\w+)\)', checked)[0]
-    scope: dict[str, Any] = {"np": np, "check": lambda *_: None}
+    name = re.findall(r'check\("[\d.]+", (\w+)[,)]', checked)[0]
+    scope: dict[str, Any] = {"np": np, "torch": torch, "check": lambda *_: None}
     exec(code, scope)
     return scope[name]
 
@@ -63,11 +65,19 @@ def test_the_stub_is_not_yet(name):
     assert grade(EXERCISES[name], answer_in(cell, cell)).status == "not yet"
 
 
+def handed_in(found: Exercise, mistake: Any) -> Any:
+    """A mistake as a reader hands it in: a function, or a value in which ``...`` has become a step."""
+    if found.cases[0]:
+        return mistake
+    value = mistake() if callable(mistake) else mistake
+    return tuple(-1 if part is ... else part for part in value) if isinstance(value, tuple) else value
+
+
 @pytest.mark.parametrize("name", EXERCISES)
 def test_named_misconceptions_are_told_apart(name):
     found = EXERCISES[name]
     for reason, mistake in found.misconceptions.items():
-        verdict = grade(found, mistake if found.cases[0] else mistake())
+        verdict = grade(found, handed_in(found, mistake))
         assert verdict.status == "wrong"
         assert verdict.reason == reason
 
@@ -96,6 +106,15 @@ def test_there_are_enough_wrong_answers_and_a_ladder_of_hints(name):
     found = EXERCISES[name]
     assert len(found.misconceptions) >= (3 if found.cases[0] else 2)
     assert found.hints
+
+
+def test_where_there_is_a_quiz_hints_follow_the_mistake():
+    """Chapters that have one have one hint an exercise, which shows no code."""
+    names = [name for name in EXERCISES if (ROOMS / f"c{name.split('.')[0]}" / "quiz.py").exists()]
+    assert names
+    for name in names:
+        (hint,) = EXERCISES[name].hints
+        assert not re.search(r" = |return |np\.|torch\.", hint), name
 
 
 def test_check_prints_and_never_raises(capsys):
