@@ -29,21 +29,9 @@ else:
 ROOT = Path(__file__).parents[2]
 BOOK = ROOT / ".book" / "html"
 SCREENS = ROOT / ".book" / "screens"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 CHAPTERS = ("00_start_here", "07_grpo")
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore::ResourceWarning")]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[sync_api.Browser]:
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    assert found, f"no browser: install one of {', '.join(NAMES)} (Debian: apt-get install chromium), or set CHROMIUM"
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 class Watched:

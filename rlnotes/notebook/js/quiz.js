@@ -4,7 +4,7 @@
 .rlnotes-quiz { --right: #00694d; --wrong: #a03c00; --line: #88888866; max-width: 46em; line-height: 1.45; }
 html[data-theme=dark] .rlnotes-quiz, [data-jp-theme-light=false] .rlnotes-quiz { --right: #2fd3a5; --wrong: #f0a860;
   color-scheme: dark; }
-.rlnotes-quiz ol { list-style: none; margin: 0; padding: 0; }
+.rlnotes-quiz.rlnotes-quiz ol { list-style: none; margin: 0; padding: 0; }
 .rlnotes-quiz form { margin: 0 0 1.2em; }
 .rlnotes-quiz fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
 .rlnotes-quiz legend { padding: 0; margin: 0 0 0.3em; font-size: inherit; float: none; width: auto; }
