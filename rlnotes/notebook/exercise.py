@@ -8,8 +8,9 @@ Beside a function or a value that is asked for there are three kinds:
 *read this log*
     The answer is a tuple of a column and a step, and so is each mistake, with ``...`` for "at any step".
 *repair this*
-    ``given`` is what is wrong in one place; ``probes`` names the cases, so that a check says which of them fail; and
-    ``measure`` runs an answer on a case where its return alone says too little, as of a loss its gradient.
+    ``given`` is what is wrong in one place; ``probes`` names the cases, so that a check says which of them fail: every
+    region, both sides of every edge, a second value of every constant; and ``measure`` runs an answer on a case where
+    its return alone says too little, as of a loss its gradient.
 """
 
 from collections import Counter
@@ -56,6 +57,10 @@ class Exercise:
     probes: tuple[str, ...] = ()
     measure: Callable[..., Any] | None = None
 
+    def __post_init__(self):
+        if self.probes and len(self.probes) != len(self.cases):
+            raise ValueError(f"probes has {len(self.probes)} names for {len(self.cases)} cases; name each of them")
+
     def result(self, answer: Any, case: tuple[Any, ...]) -> Any:
         """What ``answer``, a function or a value, gives for ``case``, whose arguments it may write into."""
         if self.measure:
@@ -101,7 +106,9 @@ def _agree(a: Any, b: Any, tolerance: float) -> bool:
 
 
 def _unanswered(answer: Any) -> bool:
-    return answer is None or answer is ...
+    """True if there is no answer, or one of several parts is missing."""
+    parts = answer if isinstance(answer, list | tuple) else [answer]
+    return answer is None or any(part is ... for part in parts)
 
 
 def _is_stub(function: Callable[..., Any]) -> bool:
@@ -140,7 +147,7 @@ def grade(exercise: Exercise, answer: Any) -> Grade:
                 return Grade("wrong", NOT_A_MASK, known=True)
             return Grade("right")
         if exercise.given is not None and exercise.is_like(found, exercise.given):
-            return Grade("not yet", "It computes what it was given to you to mend. Find where that is wrong")
+            return Grade("not yet", "It computes what the given one computes. Find where that is wrong, mend it")
         fails = tuple(name for name, r in zip(exercise.probes, right, strict=False) if not r)
         for reason, mistake in exercise.misconceptions.items():
             if exercise.is_like(found, mistake):
@@ -204,11 +211,13 @@ def check(name: str, answer: Any, run: Callable[[], Any] | None = None) -> None:
     """Say whether ``answer`` to exercise ``name`` is right, and if not, why.
 
     A mistake that is known is explained. Any other brings a hint. ``run`` is what the reader predicts: it is called as
-    soon as there is an answer, and gives back the number, the word or the order to compare with.
+    soon as there is an answer, and gives back the number, the word or the order to compare with. Only what it raises
+    comes through.
     """
     exercise = find(name)
     if run and not _unanswered(answer):
         seen = run()
+        print(f"Exercise {name}: the run gives {_text(seen)}.")
         exercise = replace(exercise, oracle=lambda: seen)
     verdict = grade(exercise, answer)
     if verdict.status == "not yet":

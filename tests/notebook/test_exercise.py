@@ -55,7 +55,7 @@ def test_the_check_compares_with_the_run_and_runs_once(say):
         return 8
 
     said = say(PREDICT, 8, run)
-    assert said == "the table of the run\nExercise 99.1: right.\n"
+    assert said == "the table of the run\nExercise 99.1: the run gives 8.\nExercise 99.1: right.\n"
     assert "wrong: after two it is still inside." in say(PREDICT, 2, run)
     assert "4 is not the answer" in say(PREDICT, 4, run)  # the run of the package is another one
     assert len(ran) == 3
@@ -151,6 +151,11 @@ def test_other_columns_and_steps_are_answered_with_what_they_would_show(answer, 
     assert (verdict.status, verdict.known) == ("wrong", known) and said in verdict.reason
 
 
+@pytest.mark.parametrize("answer", [(..., ...), ["value_loss", ...], (..., 6)])
+def test_half_an_answer_is_not_yet_one(answer):
+    assert grade(LOG, answer).status == "not yet"
+
+
 # --- Repair this
 
 
@@ -228,8 +233,8 @@ BAD = ("A < 0, below the band", "A < 0, above the band")
 def test_what_was_given_is_no_try(say):
     said = say(REPAIR, given)
     assert said == (
-        "Exercise 99.1: not yet. It computes what it was given to you to mend. "
-        "Find where that is wrong and run the cell again.\n"
+        "Exercise 99.1: not yet. It computes what the given one computes. "
+        "Find where that is wrong, mend it and run the cell again.\n"
     )
     assert grade(REPAIR, lambda r, a, e: -a * np.minimum(1 + e, r)).status == "not yet"
 
@@ -287,6 +292,11 @@ def test_every_probe_is_needed():
 def test_a_repair_that_does_not_run_is_news_for_the_reader(answer, said):
     verdict = grade(REPAIR, answer)
     assert verdict.status == "wrong" and said in verdict.reason
+
+
+def test_each_probe_has_a_name():
+    with pytest.raises(ValueError, match="probes has 6 names for 7 cases"):
+        replace(REPAIR, probes=REPAIR.probes[1:])
 
 
 def test_a_setting_can_be_repaired_too():
