@@ -30,6 +30,7 @@ def refresh(path: Path) -> float:
         notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
     )
     stored = [cell.get("outputs", []) for cell in notebook.cells]
+    own = notebook.metadata.get("rlnotes", {})
     started, worked = time.monotonic(), _seconds_of_children()
     client.execute(env=os.environ | SILENT)
     seconds = _seconds_of_children() - worked or time.monotonic() - started
@@ -37,7 +38,7 @@ def refresh(path: Path) -> float:
         if is_explained(cell.get("outputs", [])):
             cell.outputs = before
     normalise(notebook)
-    notebook.metadata["rlnotes"] = {"seconds": round(seconds)}
+    notebook.metadata["rlnotes"] = own | {"seconds": round(seconds)}
     nbformat.validate(notebook)
     path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
     return seconds
