@@ -1,8 +1,8 @@
 """The form of a page of the second edition: what it measures, and what it must keep.
 
 ``python -m rlnotes.notebook.form course/06_ppo.ipynb`` prints words, cells, boxes and minutes, then every fault. A page
-belongs to the second edition if its metadata say ``"rlnotes": {"edition": 2}``; one in a folder ``deeper`` is a deeper page,
-and the chapter of the same name stands one folder up.
+belongs to the second edition if its metadata say ``"rlnotes": {"edition": 2}``. One in a folder ``deeper`` is a deeper
+page, and the chapter of the same name stands one folder up.
 """
 
 import ast
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ CORE = "◆"  # in a heading: this section is on the core path
 WORDS_A_MINUTE, MINUTES_A_CELL = 130, 0.5
 WORDS, CELLS, BOXES, MINUTES, EXERCISE_MINUTES, CORE_MINUTES = 4500, 65, 6, 75, 25, 40
 LINES = 20  # of a cell that is not folded
-PROMISES, OPENING_CELLS, FIRST_CELLS, OPENING_WORDS = 3, 3, 10, 200
+PROMISES, FIRST_CELLS, OPENING_WORDS = 3, 10, 200
 KINDS = ("predict", "log", "repair", "paper", "formula")  # of an exercise; at most one copies a formula
 TAGS = {"nbval-check-output", "hide-input", "run", "main", *KINDS}
 CARD = ["you see", "log (TRL / verl)", "worry at", "set", "rests on"]
@@ -147,6 +148,11 @@ class Page:
             found.append(Cell(number, raw, core))
         return found
 
+    @property
+    def opening(self) -> list[Cell]:
+        """The cells above the first section."""
+        return list(takewhile(lambda cell: not re.search(r"^## ", cell.source, re.MULTILINE), self.cells))
+
     @cached_property
     def text(self) -> str:
         """All its text, without what is folded."""
@@ -200,17 +206,17 @@ Rule = Callable[[Page], Iterator[str]]
 
 
 def opening(page: Page) -> Iterator[str]:
-    """Question, picture, at most three promises, on one screen."""
-    first = page.cells[:OPENING_CELLS]
+    """Above the first section: question, picture, at most three promises, on one screen."""
+    first = page.opening
     text = "\n".join(cell.source for cell in first if not cell.is_code)
     if not re.match(r"# \S+ · .+\n+> ", text):
         yield 'begin with "# NN · Title" and the question in a block quote'
     if not any(cell.alternatives for cell in first):
-        yield f"no picture in the first {OPENING_CELLS} cells"
+        yield "no picture above the first section"
     if not 1 <= (kept := len(promises(page))) <= PROMISES:
         yield f'{kept} promises, numbered, below "After this page you can"; 1 to {PROMISES} belong there'
     if (words := sum(cell.words for cell in first)) > OPENING_WORDS:
-        yield f"{words} words in the first {OPENING_CELLS} cells do not fit on one screen; {OPENING_WORDS} do"
+        yield f"{words} words above the first section do not fit on one screen; {OPENING_WORDS} do"
 
 
 def promises(page: Page) -> list[str]:
@@ -244,7 +250,7 @@ def size(page: Page) -> Iterator[str]:
 
 def core_path(page: Page) -> Iterator[str]:
     """Some sections are marked, and some are not."""
-    marks = {CORE in text for cell in page.cells[OPENING_CELLS:] for text in cell.headings}
+    marks = {CORE in text for cell in page.cells[len(page.opening) :] for text in cell.headings}
     if marks != {True, False}:
         yield f"mark the headings on the core path with {CORE}, and only them"
 
@@ -346,7 +352,7 @@ def rendered_tables(page: Page) -> Iterator[str]:
         columns = [len(re.split(r" {2,}|\t", line.strip())) for line in printed.splitlines()]
         if any(_root(call) == "print" for call in inside):
             yield f"{cell} prints in a loop; show a table(...)"
-        elif any(a >= 3 and a == b for a, b in zip(columns, columns[1:], strict=False)):
+        elif any(a >= 3 and a == b for a, b in pairwise(columns)):
             yield f"{cell} prints columns; show a table(...)"
 
 
@@ -479,8 +485,8 @@ def measured(page: Page) -> str:
     words, cells = sum(cell.words for cell in page.cells), sum(cell.counts for cell in page.cells)
     solving = sum(sum(cell.exercises) for cell in page.cells)
     return (
-        f"{words} words, {cells} cells, {len(page.boxes)} boxes; {page.minutes()} minutes, of which exercises {solving}; "
-        f"core path {page.minutes(core=True)}"
+        f"{words} words, {cells} cells, {len(page.boxes)} boxes; {page.minutes()} minutes, "
+        f"of which exercises {solving}; core path {page.minutes(core=True)}"
     )
 
 

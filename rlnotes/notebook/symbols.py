@@ -1,8 +1,8 @@
 r"""The letters in the formulas of a page, and the table of the course that gives each its one meaning.
 
-A formula is read as a row of symbols: a letter, Greek or Latin, with its accent and with its index where the table tells
-indices apart (``\pi``, ``\pi_k``, ``\pi_{ref}``). Words (``\text{...}``), functions (``\log``) and the counting letters
-i, j, k, m, n need no entry. A hat marks an estimate; a letter with a hat that has no entry of its own is the letter.
+A formula is read as a row of symbols: a letter, Greek or Latin, with its accent, and with its index where the table
+tells indices apart (``\pi``, ``\pi_k``, ``\pi_{ref}``). Words (``\text{...}``), functions (``\log``) and the counting
+letters i, j, k, m, n need no entry. A hat marks an estimate; a hat that has no entry of its own may be left out.
 """
 
 import csv
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-GREEK = set(
-    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi rho sigma tau "
-    "upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega ell".split()
+GREEK = re.compile(
+    r"(?:var)?(?:alpha|beta|[gG]amma|[dD]elta|epsilon|zeta|eta|[tT]heta|iota|kappa|[lL]ambda|mu|nu|[xX]i|[pP]i|rho|[sS]igma"
+    r"|tau|[uU]psilon|[pP]hi|chi|[pP]si|[oO]mega)|ell"
 )
 COUNTING = set("ijkmn")
 ACCENTS = {"hat", "widehat", "bar", "tilde", "mathcal", "mathbb", "mathbf", "boldsymbol"}
@@ -97,7 +97,7 @@ def _symbols(tokens: list[str]) -> Iterator[Symbol]:
                 continue
             base = f"\\{command.removeprefix('wide')} {within[0].base}"
         else:
-            if command in GREEK or (tokens[place].isascii() and tokens[place].isalpha()):
+            if GREEK.fullmatch(command) or (tokens[place].isascii() and tokens[place].isalpha()):
                 base = tokens[place]
             place += 1
         if base:
@@ -122,7 +122,7 @@ def formulas(markdown: str) -> list[str]:
 
 
 class SymbolTable:
-    """The entries of ``symbols.csv``, found by what a formula holds. Raises ``ValueError`` if two explain one symbol."""
+    """The entries of ``symbols.csv``, by what a formula holds. Raises ``ValueError`` if two explain one symbol."""
 
     def __init__(self, path: Path):
         with path.open(encoding="utf-8", newline="") as file:
