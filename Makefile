@@ -23,6 +23,7 @@ VENV      ?= .venv
 BIN       := $(VENV)/bin
 PIP       := -m pip install --quiet --disable-pip-version-check $(PIP_EXTRA)
 NOTEBOOKS := $(wildcard course/*.ipynb) course/book/template.ipynb
+DEEPER    := $(wildcard course/deeper/*.ipynb) course/book/deeper/template.ipynb
 CHAPTER   := course/02_performance_difference.ipynb
 ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py chapters/test_exercises_13_14.py control/test_networks.py \
 	course/test_notebooks.py estimators/test_returns.py exact/test_tokens.py lm/test_clip_and_warm_up.py \
@@ -60,11 +61,12 @@ unit: $(VENV)/.installed
 	PYTHONWARNDEFAULTENCODING=1 $(PYTEST)
 
 # In a folder that holds nothing else, as some editors start them: what they need comes with the package, and they leave
-# nothing behind.
+# nothing behind. A chapter and its deeper page have one name, so the deeper ones keep a folder of their own.
 notebooks: $(VENV)/.installed
-	rm -rf .notebooks && mkdir .notebooks && cp $(NOTEBOOKS) .notebooks
-	$(PYTEST) --nbval-lax --nbval-cell-timeout=180 .notebooks/*.ipynb
-	@left=$$(ls -A .notebooks | grep -v '[.]ipynb$$') || exit 0; echo "notebooks left $$left behind in .notebooks"; exit 1
+	rm -rf .notebooks && mkdir -p .notebooks/deeper && cp $(NOTEBOOKS) .notebooks && cp $(DEEPER) .notebooks/deeper
+	$(PYTEST) --nbval-lax --nbval-cell-timeout=180 .notebooks/*.ipynb .notebooks/deeper/*.ipynb
+	@left=$$(find .notebooks -type f ! -name '*.ipynb'); \
+		[ -z "$$left" ] || { echo "notebooks left $$left behind in .notebooks"; exit 1; }
 
 check: book
 	$(MAKE) --no-print-directory --jobs=2 alltypes extras
@@ -77,7 +79,7 @@ extras: $(VENV)/.everything
 
 refresh: $(VENV)/.installed
 	$(BIN)/ruff format course
-	$(BIN)/python -m rlnotes.notebook.refresh $(NOTEBOOKS)
+	$(BIN)/python -m rlnotes.notebook.refresh $(NOTEBOOKS) $(DEEPER)
 
 book: $(VENV)/.everything .book/static/mathjax/tex-chtml.js
 	$(BIN)/sphinx-build -W --keep-going --quiet -b html -c course/book -d .book/doctrees course .book/html

@@ -31,6 +31,7 @@ root_doc = "book/index"
 include_patterns = [
     "book/index.md",
     "[0-9][0-9]_*.ipynb",
+    "deeper/[0-9][0-9]_*.ipynb",
     "errata.ipynb",
     "book/api/*.md",
     "book/bibliography.md",
@@ -41,11 +42,14 @@ exclude_patterns = ["_build"]
 
 nb_execution_mode = "off"
 nb_merge_streams = True
+nb_code_prompt_show = "Show the code"  # of a cell with the tag hide-input
+nb_code_prompt_hide = "Hide the code"
 # a stored output's own HTML is shown, never a widget that would need a manager from the network
 nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
 nb_ipywidgets_js = {}
 myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
+myst_heading_slug_func = "plain_markdown.jupyter_slug"  # so that a link to a heading leads there in JupyterLab too
 myst_links_external_new_tab = True
 
 # Sphinx numbers the equations that have a label. MathJax must not number them too; \tag works all the same.

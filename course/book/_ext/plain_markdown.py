@@ -5,11 +5,14 @@ JupyterLab shows a notebook's Markdown as it stands, and a Sphinx directive woul
 | a chapter writes | the book makes of it |
 |---|---|
 | a block quote that begins with ``**Theorem 2.1**`` | a box with that title, and a place to link to |
+| a block quote that begins with ``**Monday card**`` | a box with that title |
+| a block quote that begins with ``*Deeper.*`` or ``*Note.*`` | a note in the margin |
 | a heading ``### 07.1 Group advantages`` | an exercise box around the whole of it |
 | ``\\tag{97}`` in a formula | a place to link to |
 | "(97)", "Theorem 2.1", "exercise 07.1", "chapter 08", "source 002" in the text | links, if the place exists |
 | a link to a paper that stands in ``refs.bib`` | a link to its entry in the bibliography |
 
+A chapter and its deeper page count their statements through in one row, so a number leads to the one that has it.
 A mention of a statement or an exercise that a chapter of the book lacks is a warning.
 """
 
@@ -26,6 +29,9 @@ logger = logging.getLogger(__name__)
 KINDS = "Definition|Theorem|Lemma|Corollary|Claim|Fact|Proposition|Observation|Algorithm"
 STATEMENT = re.compile(rf"({KINDS}) (\d+\.\d+)$")
 PROOF = "Proof"
+MONDAY = "Monday card"
+MARGIN = ("Deeper.", "Note.")
+PAGE = re.compile(r"(?:deeper/)?(\d\d)_\w+")  # a chapter or its deeper page
 EXERCISE = re.compile(r"(\d\d\.\d+) ")
 TAG = re.compile(r"\\tag\{([^}]+)\}")
 MENTION = re.compile(
@@ -57,9 +63,9 @@ def _box(quote: nodes.block_quote) -> tuple[str, nodes.admonition] | None:
         return None
     name = first[0].astext().rstrip(".")
     match = STATEMENT.match(name)
-    if match is None and name != PROOF:
+    if match is None and name not in (PROOF, MONDAY):
         return None
-    kind = match.group(1) if match else PROOF
+    kind = match.group(1) if match else name
     first.remove(first[0])
     title = nodes.title(name, name)
     rest = first.astext().lstrip()
@@ -67,10 +73,18 @@ def _box(quote: nodes.block_quote) -> tuple[str, nodes.admonition] | None:
         _move_parenthesis(first, title)
     elif isinstance(first[0], nodes.Text):
         first[0] = nodes.Text(first[0].astext().lstrip(" ."))
-    box = nodes.admonition("", title, *quote.children, classes=["statement", kind.lower()])
+    box = nodes.admonition("", title, *quote.children, classes=["statement", kind.lower().split()[0]])
     if not first.astext().strip():
         box.remove(first)
     return (_anchor(*match.groups()) if match else ""), box
+
+
+def _margin(quote: nodes.block_quote) -> nodes.container | None:
+    """The note in the margin that a block quote is meant as."""
+    first = next(iter(quote.findall(nodes.TextElement)), None)
+    if first is None or not isinstance(first[0], nodes.emphasis) or first[0].astext() not in MARGIN:
+        return None
+    return nodes.container("", *quote.children, classes=["margin-note"])
 
 
 def _move_parenthesis(paragraph: nodes.paragraph, title: nodes.title) -> None:
@@ -89,10 +103,17 @@ def _move_parenthesis(paragraph: nodes.paragraph, title: nodes.title) -> None:
         title += child
 
 
+def jupyter_slug(heading: str) -> str:
+    """The place of a heading in JupyterLab, with which links within a notebook are written."""
+    return heading.replace(" ", "-")
+
+
 def transform(app: Sphinx, document: nodes.document) -> None:
     """Make the boxes and places of one page, and remember the places."""
     for quote in list(document.findall(nodes.block_quote)):
-        if (found := _box(quote)) is not None:
+        if (note := _margin(quote)) is not None:
+            quote.replace_self(note)
+        elif (found := _box(quote)) is not None:
             anchor, box = found
             quote.replace_self(box)
             if anchor:
@@ -114,25 +135,31 @@ def _places(app: Sphinx) -> dict[str, set[str]]:
     return app.env.plain_markdown_places  # type: ignore[attr-defined]
 
 
+def _pages(app: Sphinx, number: str) -> list[str]:
+    """The chapter with this number and its deeper page, as far as they are in the book."""
+    found = [name for name in _places(app) if (page := PAGE.fullmatch(name)) and page[1] == number]
+    return sorted(found, key=lambda name: "/" in name)
+
+
 def _target(app: Sphinx, docname: str, match: re.Match[str]) -> tuple[str, str] | None:
     """Page and anchor that a mention means; None where it means none."""
     places = _places(app)
-    chapters = {name[:2]: name for name in places if re.match(r"\d\d_", name)}
     if number := match["equation"]:
         anchor = _anchor("equation", number)
         return (docname, anchor) if anchor in places[docname] else None
     if match["source"]:
         return _papers(app)[f"source{match['source']}"]
     if match["chapter"]:
-        page = chapters.get(match["chapter"])
-        return (page, "") if page and page != docname else None
+        pages = _pages(app, match["chapter"])
+        return (pages[0], "") if pages and pages[0] != docname else None
     number = match["exercise"] or match["number"]
-    page = chapters.get(number.split(".")[0].zfill(2))
+    pages = _pages(app, number.split(".")[0].zfill(2))
     anchor = _anchor("exercise", number) if match["exercise"] else _anchor(match["kind"], number)
-    if page is None:
+    if not pages:
         return None
-    if anchor not in places[page]:
-        logger.warning("%s is mentioned, and %s has none", match[0], page, location=docname)
+    page = next((page for page in pages if anchor in places[page]), None)
+    if page is None:
+        logger.warning("%s is mentioned, and %s has none", match[0], " and ".join(pages), location=docname)
         return None
     return page, anchor
 
@@ -152,7 +179,7 @@ def _pieces(app: Sphinx, docname: str, text: str) -> Iterator[nodes.Node]:
 
 def link(app: Sphinx, document: nodes.document, docname: str) -> None:
     """Turn the mentions and the papers of one page into links."""
-    if docname not in _places(app) or not re.match(r"\d\d_", docname):
+    if docname not in _places(app) or not PAGE.fullmatch(docname):
         return
     closed = (
         nodes.reference,

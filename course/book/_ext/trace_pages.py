@@ -131,9 +131,10 @@ class Concordance(_Table):
         if row["anchor"].startswith("planned:"):
             return nodes.Text(f"chapter {row['chapter']}, {self.title(row)}: planned")
         notebook, place = row["anchor"].split("#", 1)
-        text = f"chapter {row['chapter']}, {self.title(row)}: {place}"
+        page = "deeper page, " if notebook.startswith("deeper/") else ""
+        text = f"chapter {row['chapter']}, {self.title(row)}: {page}{place}"
         link = nodes.reference("", text, internal=True)
-        link["trace_page"], link["trace_place"] = Path(notebook).stem, anchor(place)
+        link["trace_page"], link["trace_place"] = notebook.removesuffix(".ipynb"), anchor(place)
         return link
 
     def title(self, row: Row) -> str:
