@@ -26,7 +26,7 @@ WORDS, CELLS, BOXES, MINUTES, EXERCISE_MINUTES, CORE_MINUTES = 4500, 65, 6, 75, 
 LINES = 20  # of a cell that is not folded
 PROMISES, FIRST_CELLS, OPENING_WORDS = 3, 10, 200
 KINDS = ("predict", "log", "repair", "paper", "formula")  # of an exercise; at most one copies a formula
-TAGS = {"nbval-check-output", "hide-input", "run", "main", *KINDS}
+TAGS = {"nbval-check-output", "hide-input", "run", "main", "quiz", *KINDS}
 CARD = ["you see", "log (TRL / verl)", "worry at", "set", "rests on"]
 SHOWS = {"print", "show", "table", "display", "explorer", "Sliders", "skip_without"}
 COMPUTED_IN = {"print", "table", "display"}  # of those, where both sides of a theorem may be computed in place
@@ -366,6 +366,8 @@ def monday(page: Page) -> Iterator[str]:
     after = [cell for cell in page.cells if cell.number > card.number]
     if not any("## Summary" in cell.source for cell in after) or any(STATEMENT.search(cell.source) for cell in after):
         yield "the Monday card is not the last box before the summary"
+    if not card.headings:
+        yield "the Monday card needs a heading in its cell, ## On Monday, or it stands in the frame of an exercise"
     head, *body = rows_of(card.source.split(MONDAY)[1]) or [[]]
     if head != CARD:
         yield f"the Monday card's columns are {head}; they must be {CARD}"

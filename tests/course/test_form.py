@@ -151,6 +151,7 @@ PLANTED: list[tuple[str, str, Change, str]] = [
     ("slider", "no main picture", untag("picture", "main"), "no cell with the tag"),
     ("slider", "a still one", replace('explorer(EXPLORERS["group"])', "show(figure, 'x')"), "no cell with the tag"),
     ("monday", "no card", replace("> **Monday card**", "> **Monday**"), "0 boxes begin"),
+    ("monday", "in an exercise", replace("## On Monday ◆\n", ""), "needs a heading"),
     ("monday", "after the summary", to_the_end("monday"), "not the last box"),
     ("monday", "a box after it", append(BOX, "summary"), "not the last box"),
     ("monday", "four columns", replace("| worry at |", "|"), "columns are"),
