@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from rlnotes.bridge.settings import find_recipe
+from rlnotes.exact.precision import widened
 from rlnotes.objectives import Batch, Choices, policy_loss
 from rlnotes.objectives.aggregations import Totals
 from rlnotes.objectives.diagnostics import no_gradient_fraction
@@ -169,7 +170,7 @@ def _advantage(choices: Choices) -> Any:
         if len(sizes) > 1:
             raise ValueError(f"index names groups of {sizes} responses; an advantage compares groups of one size")
         order = torch.tensor([row for rows in members.values() for row in rows], device=token_level_rewards.device)
-        rewards = token_level_rewards.sum(-1)
+        rewards = widened(token_level_rewards).sum(-1)
         advantages = torch.empty_like(rewards)
         advantages[order] = choices.advantage(rewards[order], sizes[0])
         every = advantages[:, None] * response_mask

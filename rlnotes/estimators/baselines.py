@@ -10,10 +10,12 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from rlnotes.estimators.checks import readable
+from rlnotes.exact.precision import at_least_float32
 
 Array = Any  # a NumPy array or a torch tensor
 
 
+@at_least_float32
 def in_groups(rewards: Array, group_size: int) -> Array:
     """``rewards`` (N,) as (N / G, G), checked."""
     xp = array_namespace(rewards)
@@ -36,6 +38,7 @@ def in_groups(rewards: Array, group_size: int) -> Array:
     return xp.reshape(rewards, (n // group_size, group_size))
 
 
+@at_least_float32
 def no_baseline(rewards: Array, group_size: int) -> Array:
     """The reward itself: the plain policy gradient, 002 eq. (39). Unbiased, and noisier than with a baseline.
 
@@ -47,6 +50,7 @@ def no_baseline(rewards: Array, group_size: int) -> Array:
     return rewards
 
 
+@at_least_float32
 def group_mean(rewards: Array, group_size: int) -> Array:
     """Reward minus the group's mean: Dr. GRPO, 002 eq. (98).
 
@@ -63,6 +67,7 @@ def group_mean(rewards: Array, group_size: int) -> Array:
     return xp.reshape(xp.where(equal, xp.zeros_like(centred), centred), rewards.shape)
 
 
+@at_least_float32
 def group_mean_std(rewards: Array, group_size: int, ddof: int = 0, eps: float = 1e-8, eps_inside: bool = True) -> Array:
     """Reward minus the group's mean, over the group's standard deviation: GRPO, 002 eqs. (90), (91).
 
@@ -84,6 +89,7 @@ def group_mean_std(rewards: Array, group_size: int, ddof: int = 0, eps: float = 
     return xp.reshape(centred / scale, rewards.shape)
 
 
+@at_least_float32
 def group_mean_batch_std(rewards: Array, group_size: int, ddof: int = 1, eps: float = 1e-4) -> Array:
     """Reward minus the group's mean, over the standard deviation of all N rewards of the batch.
 
@@ -100,6 +106,7 @@ def group_mean_batch_std(rewards: Array, group_size: int, ddof: int = 1, eps: fl
     return centred / (xp.sqrt(variance) + eps)
 
 
+@at_least_float32
 def leave_one_out(rewards: Array, group_size: int) -> Array:
     """Reward minus the mean of the group's *other* rewards (RLOO): G / (G - 1) times :func:`group_mean`.
 

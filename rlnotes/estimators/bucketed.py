@@ -13,6 +13,7 @@ from array_api_compat import array_namespace
 
 from rlnotes.estimators.checks import Array, actions, log_probs, same_shape
 from rlnotes.estimators.divergences import kl, tv
+from rlnotes.exact.precision import at_least_float32
 
 
 def _checked(logp_behavior: Array, logp: Array) -> None:
@@ -31,6 +32,7 @@ def _log(probs: Array) -> Array:
 # --- Binary: the sampled token and the rest
 
 
+@at_least_float32
 def binary_tv(logp_behavior: Array, logp: Array) -> Array:
     """|mu(a) - pi(a)| (...,) from the sampled token's log-probabilities (...,): 004 eq. (13).
 
@@ -45,6 +47,7 @@ def binary_tv(logp_behavior: Array, logp: Array) -> Array:
     return xp.abs(xp.exp(logp_behavior) - xp.exp(logp))
 
 
+@at_least_float32
 def binary_kl(logp_behavior: Array, logp: Array) -> Array:
     """KL (...,) between "this token or not" of mu and of pi, from log-probabilities (...,): 004 eq. (14).
 
@@ -92,6 +95,7 @@ def _rest(logp: Array, kept: Array) -> Array:
     return xp.sum(xp.where(kept, xp.zeros_like(probs), probs), axis=-1)
 
 
+@at_least_float32
 def with_other(logp_kept: Array, other: Array) -> Array:
     """Log-probabilities (..., n + 1) over 004's A'': those of the kept tokens (..., n), and last that of "other", whose
     probability is ``other`` (...,). TV and KL of two such rows are 004 eqs. (15), summed over A'', and (16).
@@ -105,6 +109,7 @@ def _reduced(logp: Array, kept: Array) -> Array:
     return with_other(own, _rest(logp, kept))
 
 
+@at_least_float32
 def topk_tv(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
     """TV (...,) over the kept tokens *and* "other", from full rows (..., V): 004 eq. (15), summed over A''.
 
@@ -120,6 +125,7 @@ def topk_tv(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
     return tv(_reduced(logp_behavior, kept), _reduced(logp, kept))
 
 
+@at_least_float32
 def topk_tv_as_printed(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
     """004 eq. (15) as printed, summed over A', without "other". It can be half of :func:`binary_tv`.
 
@@ -136,6 +142,7 @@ def topk_tv_as_printed(logp_behavior: Array, logp: Array, tokens: Array, k: int)
     return xp.sum(xp.where(kept, change, xp.zeros_like(change)), axis=-1) / 2
 
 
+@at_least_float32
 def topk_kl(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
     """KL (...,) over the kept tokens and "other", from full rows (..., V): 004 eq. (16).
 
@@ -151,6 +158,7 @@ def topk_kl(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
     return kl(_reduced(logp_behavior, kept), _reduced(logp, kept))
 
 
+@at_least_float32
 def topk_tv_gap_bound(logp_behavior: Array, logp: Array, tokens: Array, k: int) -> Array:
     """The most (...,) by which the full TV can exceed :func:`topk_tv`: min(mu(C), pi(C)), C the tokens in the bucket.
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from array_api_compat import array_namespace
 
+from rlnotes.estimators.exponents import kept_exponent
 from rlnotes.estimators.importance import require_support
 from rlnotes.exact.divergences import chi2 as chi2
 from rlnotes.exact.divergences import entropy as entropy
@@ -15,11 +16,13 @@ from rlnotes.exact.divergences import kl as kl
 from rlnotes.exact.divergences import log_probs as log_probs
 from rlnotes.exact.divergences import tv as tv
 from rlnotes.exact.divergences import where_possible
+from rlnotes.exact.precision import at_least_float32
 
 Array = Any  # a NumPy array or a torch tensor
 KLEstimator = Literal["k1", "k2", "k3"]
 
 
+@at_least_float32
 def tv_from_ratios(logp_behavior: Array, logp: Array, logq: Array) -> Array:
     """TV(p, q) (...,) as the mean over the behaviour mu of |p / mu - q / mu| / 2: 000 Lemma 7.1.
 
@@ -50,6 +53,7 @@ def _divergence(name: str, value: Array) -> tuple[Any, Array]:
     return xp, xp.where(value > 0, value, xp.zeros_like(value))
 
 
+@at_least_float32
 def pinsker(kl: Array) -> Array:
     """The bound sqrt(KL / 2) on TV, with KL in either direction. Says nothing (is 1 or more) from KL = 2 on.
 
@@ -62,6 +66,7 @@ def pinsker(kl: Array) -> Array:
     return xp.sqrt(kl / 2)
 
 
+@at_least_float32
 def bretagnolle_huber(kl: Array) -> Array:
     """The bound sqrt(1 - exp(-KL)) on TV, with KL in either direction. Below 1 always, below Pinsker's from 1.6 on.
 
@@ -72,6 +77,7 @@ def bretagnolle_huber(kl: Array) -> Array:
     return xp.sqrt(-xp.expm1(-kl))
 
 
+@at_least_float32
 def tv_bound_from_chi2(chi2: Array) -> Array:
     """The best bound on TV that chi2 gives: sqrt(chi2) / 2 up to chi2 = 1, chi2 / (1 + chi2) beyond.
 
@@ -84,6 +90,7 @@ def tv_bound_from_chi2(chi2: Array) -> Array:
     return xp.where(chi2 <= 1, xp.sqrt(chi2) / 2, 1 - 1 / (1 + chi2))
 
 
+@at_least_float32
 def tv_bound_from_chi2_as_printed(chi2: Array) -> Array:
     """sqrt(chi2 / 2), as 003 section 4.2 prints it. True, and at least sqrt(2) times :func:`tv_bound_from_chi2`.
 
@@ -97,6 +104,7 @@ def tv_bound_from_chi2_as_printed(chi2: Array) -> Array:
 # --- From samples
 
 
+@at_least_float32
 def tv_estimate(log_ratio: Array, other_log_ratio: Array | None = None) -> Array:
     """TV(p, q) from samples of mu: one number |p / mu - q / mu| / 2 per sample, 000 section 7.1.
 
@@ -111,6 +119,7 @@ def tv_estimate(log_ratio: Array, other_log_ratio: Array | None = None) -> Array
     return xp.abs(shift if other_log_ratio is None else shift - xp.expm1(other_log_ratio)) / 2
 
 
+@at_least_float32
 def kl_estimate(log_ratio: Array, estimator: KLEstimator) -> Array:
     """KL(pi || ref) from samples of pi: one number per sample, in nats.
 
@@ -126,6 +135,9 @@ def kl_estimate(log_ratio: Array, estimator: KLEstimator) -> Array:
     The mean of k3 is KL only if pi covers ref: else it is smaller by ref's mass where pi has none. With x = log mu -
     log pi of samples of mu, this is 001 appendix A.1. Raises ``ValueError`` for an unknown ``estimator``.
 
+    k3 is finite: an x below -80 (in float64 -700) counts as that, and its gradient still pulls back. Long before, one
+    such token drowns all others, where k2 grows with its square only.
+
     >>> x = np.log(2.0)  # k3 is 1/2 - 1 + log 2
     >>> [round(float(kl_estimate(x, name)), 3) for name in ("k1", "k2", "k3")]
     [0.693, 0.24, 0.193]
@@ -135,5 +147,6 @@ def kl_estimate(log_ratio: Array, estimator: KLEstimator) -> Array:
     if estimator == "k2":
         return log_ratio**2 / 2
     if estimator == "k3":
-        return array_namespace(log_ratio).expm1(-log_ratio) + log_ratio
+        exponent = kept_exponent(-log_ratio)
+        return array_namespace(log_ratio).expm1(exponent) - exponent
     raise ValueError(f"estimator is {estimator!r}; choose k1, k2 or k3")

@@ -11,6 +11,7 @@ from array_api_compat import array_namespace
 
 from rlnotes.estimators.checks import Array, boolean, finite, log_probs, require, same_shape
 from rlnotes.exact.checks import SupportError
+from rlnotes.exact.precision import at_least_float32
 
 
 class Estimate(NamedTuple):
@@ -23,6 +24,7 @@ class Estimate(NamedTuple):
 # --- Ratios
 
 
+@at_least_float32
 def require_support(logp_behavior: Array, logp: Array) -> None:
     """Raise :class:`SupportError` unless the behaviour may do all that the target may: 002 Remark 1.2, 000 section 3.3.
 
@@ -45,6 +47,7 @@ def require_support(logp_behavior: Array, logp: Array) -> None:
     require("logp_behavior", logp_behavior, covered, advice, SupportError)
 
 
+@at_least_float32
 def sampled_log_ratio(logp_behavior: Array, logp: Array) -> Array:
     """Log importance weights (...,) of sampled actions from their log-probabilities (...,): 002 section 1.3.
 
@@ -77,6 +80,7 @@ def _token_log_ratio(logp_behavior: Array, logp: Array, mask: Array) -> Array:
     return sampled_log_ratio(behavior, target)
 
 
+@at_least_float32
 def sequence_log_ratio(logp_behavior: Array, logp: Array, mask: Array) -> Array:
     """Log importance weights (N,) of whole responses: the sum over tokens, 002 eq. (105), 000 section 3.3.
 
@@ -92,6 +96,7 @@ def sequence_log_ratio(logp_behavior: Array, logp: Array, mask: Array) -> Array:
     return array_namespace(logp).sum(_token_log_ratio(logp_behavior, logp, mask), axis=-1)
 
 
+@at_least_float32
 def sequence_mean_log_ratio(logp_behavior: Array, logp: Array, mask: Array) -> Array:
     """Log of the length-normalised ratios (N,) of GSPO, the geometric mean over tokens: 002 eqs. (93), (107).
 
@@ -134,6 +139,7 @@ def _log_weights(log_ratio: Array) -> None:
         )
 
 
+@at_least_float32
 def monte_carlo(values: Array) -> Estimate:
     """Mean of ``values`` (n,) and its standard error, from the sample variance (n - 1): 002 eqs. (2), (3).
 
@@ -151,6 +157,7 @@ def monte_carlo(values: Array) -> Estimate:
     return Estimate(mean, xp.sqrt(xp.sum((values - mean) ** 2) / ((n - 1) * n)))
 
 
+@at_least_float32
 def importance_weights(log_ratio: Array) -> Array:
     """Weights (n,) from their logs. Raises ``ValueError`` for a weight beyond the largest float of the dtype.
 
@@ -166,6 +173,7 @@ def importance_weights(log_ratio: Array) -> Array:
     return xp.exp(log_ratio)
 
 
+@at_least_float32
 def importance_sampling(log_ratio: Array, values: Array) -> Estimate:
     """Mean under the target of ``values`` (n,), weighted: 002 eq. (5). Unbiased where the behaviour covers the target.
 
@@ -180,6 +188,7 @@ def importance_sampling(log_ratio: Array, values: Array) -> Estimate:
     return monte_carlo(importance_weights(log_ratio) * values)
 
 
+@at_least_float32
 def clipped(log_ratio: Array, values: Array, cap: float) -> Estimate:
     """Importance sampling with weights of at most ``cap``: 002 Remark 1.3.
 
@@ -207,6 +216,7 @@ def _normalized(log_ratio: Array) -> Array:
     return weights / xp.sum(weights)
 
 
+@at_least_float32
 def self_normalized(log_ratio: Array, values: Array) -> Estimate:
     """Mean under the target with weights over their sum: 002 Remark 1.3.
 
@@ -224,6 +234,7 @@ def self_normalized(log_ratio: Array, values: Array) -> Estimate:
     return Estimate(mean, xp.sqrt(xp.sum((weights * (values - mean)) ** 2)))
 
 
+@at_least_float32
 def effective_sample_size(log_ratio: Array) -> Array:
     """(sum w)^2 / sum w^2 of the weights w of n samples: between 1 and n, and n if they are equal.
 
@@ -236,6 +247,7 @@ def effective_sample_size(log_ratio: Array) -> Array:
     return 1 / array_namespace(log_ratio).sum(_normalized(log_ratio) ** 2)
 
 
+@at_least_float32
 def expected_effective_sample_size(n: int, chi2: Array) -> Array:
     """n / (1 + chi2), with ``chi2`` = chi2(target, behaviour): what :func:`effective_sample_size` tends to in n.
 

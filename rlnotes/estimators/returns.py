@@ -15,6 +15,7 @@ from array_api_compat import array_namespace
 
 from rlnotes.estimators.checks import Array, boolean, finite, same_shape
 from rlnotes.exact.checks import discount
+from rlnotes.exact.precision import at_least_float32
 
 
 def _steps(name: str, values: Array) -> None:
@@ -38,6 +39,7 @@ def _backwards(terms: Array, factors: Array) -> Array:
 # --- Returns
 
 
+@at_least_float32
 def discounted_return(rewards: Array, gamma: float) -> Array:
     """G_0 = r_0 + gamma r_1 + ..., () or (N,), of one episode per column: 002 eq. (17) before the mean, Example 1.4.
 
@@ -50,6 +52,7 @@ def discounted_return(rewards: Array, gamma: float) -> Array:
     return _backwards(rewards, gamma * array_namespace(rewards).ones_like(rewards))[0, ...]
 
 
+@at_least_float32
 def reward_to_go(rewards: Array, gamma: float, ended: Array) -> Array:
     """G_t = r_t + gamma r_{t+1} + ... up to the end of the episode: 002 eqs. (16), (38).
 
@@ -71,6 +74,7 @@ def reward_to_go(rewards: Array, gamma: float, ended: Array) -> Array:
     return _backwards(rewards, gamma * array_namespace(rewards).astype(~ended, rewards.dtype))
 
 
+@at_least_float32
 def discounted_reward_to_go(rewards: Array, gamma: float, ended: Array) -> Array:
     """gamma^t G_t, with t counted from the start of each episode: the weight of log pi in the gradient of J.
 
@@ -95,6 +99,7 @@ def discounted_reward_to_go(rewards: Array, gamma: float, ended: Array) -> Array
 # --- With a critic
 
 
+@at_least_float32
 def td_target(rewards: Array, next_values: Array, terminated: Array, gamma: float) -> Array:
     """TD(0) target r + gamma V(s'), without the second term where the episode terminated: 002 eq. (9).
 
@@ -114,6 +119,7 @@ def td_target(rewards: Array, next_values: Array, terminated: Array, gamma: floa
     return rewards + gamma * xp.where(terminated, xp.zeros_like(next_values), next_values)
 
 
+@at_least_float32
 def td_error(rewards: Array, values: Array, next_values: Array, terminated: Array, gamma: float) -> Array:
     """TD error: the :func:`td_target` minus V(s), 002 eqs. (9), (44).
 
@@ -127,6 +133,7 @@ def td_error(rewards: Array, values: Array, next_values: Array, terminated: Arra
     return td_target(rewards, next_values, terminated, gamma) - values
 
 
+@at_least_float32
 def gae(
     rewards: Array,
     values: Array,

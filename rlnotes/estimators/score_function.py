@@ -4,6 +4,7 @@ from array_api_compat import array_namespace
 
 from rlnotes.estimators.baselines import group_mean_std
 from rlnotes.estimators.checks import TOLERANCE, Array, actions, finite, log_probs, require, same_shape
+from rlnotes.exact.precision import at_least_float32
 
 
 def _constant(values: Array) -> Array:
@@ -11,6 +12,7 @@ def _constant(values: Array) -> Array:
     return values.detach() if hasattr(values, "detach") else values
 
 
+@at_least_float32
 def score_function(logp: Array, weights: Array, baseline: Array | None = None) -> Array:
     """Mean () of logp * (weights - baseline), to be *maximised*; its gradient estimates E[weights]'s, 002 eq. (7).
 
@@ -41,6 +43,7 @@ def score_function(logp: Array, weights: Array, baseline: Array | None = None) -
     return xp.mean(logp * _constant(weights))
 
 
+@at_least_float32
 def softmax_score(probs: Array, action: Array) -> Array:
     """Gradient (..., V) of log pi(action) on the logits of a softmax: one-hot minus ``probs``, 002 Example 1.8.
 
@@ -58,6 +61,7 @@ def softmax_score(probs: Array, action: Array) -> Array:
     return xp.astype(xp.arange(probs.shape[-1], device=probs.device) == action[..., None], probs.dtype) - probs
 
 
+@at_least_float32
 def normalize_advantages(advantages: Array, eps: float = 1e-8) -> Array:
     """Advantages minus their mean, over their sample standard deviation (divisor n - 1) plus ``eps``, as in PPO.
 

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from rlnotes.exact.precision import at_least_float32
+
 Array = Any  # a NumPy array or a torch tensor
 
 
+@at_least_float32
 def log_probs(probs: np.ndarray) -> np.ndarray:
     """The logarithms of NumPy probabilities, -inf for 0 without a warning: what the functions below take.
 
@@ -35,6 +38,7 @@ def _probs(logp: Array, logq: Array) -> tuple[Any, Array, Array]:
     return xp, xp.exp(logp), xp.exp(logq)
 
 
+@at_least_float32
 def entropy(logp: Array) -> Array:
     """Entropy in nats (...,) of rows of log-probabilities (..., V). An outcome of probability 0 may be -inf.
 
@@ -46,6 +50,7 @@ def entropy(logp: Array) -> Array:
     return -xp.sum(probs * where_possible(probs, logp), axis=-1)
 
 
+@at_least_float32
 def kl(logp: Array, logq: Array) -> Array:
     """KL(p || q) in nats (...,) of rows of log-probabilities (..., V). Infinite where q lacks mass that p has.
 
@@ -57,6 +62,7 @@ def kl(logp: Array, logq: Array) -> Array:
     return xp.sum(probs * (where_possible(probs, logp) - where_possible(probs, logq)), axis=-1)
 
 
+@at_least_float32
 def tv(logp: Array, logq: Array) -> Array:
     """Total variation (...,) of rows of log-probabilities (..., V): half the L1 distance, in [0, 1]; symmetric.
 
@@ -67,6 +73,7 @@ def tv(logp: Array, logq: Array) -> Array:
     return xp.sum(xp.abs(p - q), axis=-1) / 2
 
 
+@at_least_float32
 def chi2(logp: Array, logq: Array) -> Array:
     """chi2(p || q) = E_q[(p / q)^2] - 1 (...,) of rows of log-probabilities (..., V): 003 section 4.2.
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from rlnotes.exact.precision import at_least_float32
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -38,6 +40,7 @@ class Totals:
         return Totals(max(responses, 1), max(tokens, 1), max_length or mask.shape[1])
 
 
+@at_least_float32
 def response_mean(mask: Tensor, totals: Totals) -> Tensor:
     """Mean over the response, then over responses (GRPO): 002 eq. (97). Short responses weigh more per token.
 
@@ -50,6 +53,7 @@ def response_mean(mask: Tensor, totals: Totals) -> Tensor:
     return mask / mask.sum(-1, keepdim=True).clamp(min=1) / totals.responses
 
 
+@at_least_float32
 def constant(mask: Tensor, totals: Totals) -> Tensor:
     """Sum over tokens, divided by T_max and by the number of responses (Dr. GRPO): 002 eq. (100).
 
@@ -62,6 +66,7 @@ def constant(mask: Tensor, totals: Totals) -> Tensor:
     return mask / (totals.max_length * totals.responses)
 
 
+@at_least_float32
 def token_mean(mask: Tensor, totals: Totals) -> Tensor:
     """Mean over all tokens of the batch (DAPO): 002 eq. (102). Long responses weigh more.
 
@@ -74,6 +79,7 @@ def token_mean(mask: Tensor, totals: Totals) -> Tensor:
     return mask / totals.tokens
 
 
+@at_least_float32
 def response_sum(mask: Tensor, totals: Totals) -> Tensor:
     """Sum over tokens, divided by the number of responses: the policy gradient itself, and 001 section 4.5.
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rlnotes.estimators.checks import readable
+from rlnotes.exact.precision import widened
 from rlnotes.objectives.aggregations import Totals
 
 Anchor = Literal["behavior", "proximal", "current"]
@@ -29,12 +30,14 @@ class Batch:
     | ``logp_proximal`` | (N, T) | log pi_k, recomputed by the trainer before the update |
     | ``logp_reference`` | (N, T) | log pi_ref, for a KL penalty |
     | ``totals`` | | sizes of the whole batch if this is a part of one |
+    | ``max_length`` | | T_max of a batch that is whole, where it is not the width T |
     | ``entropy`` | (N, T) | entropy of pi where each token was drawn, for an entropy bonus |
     | ``truncated`` | (N,) bool | True for a response that was cut off at the length limit |
     | ``divergence`` | (N, T) | TV or KL of mu and pi at each token, from more than the token drawn: |
     | | | what ``Choices.needs_divergence`` computes. KL may be infinite |
 
-    Outside the mask any number may stand, NaN and infinity too: it reaches neither value nor gradient.
+    Outside the mask any number may stand, NaN and infinity too: it reaches neither value nor gradient. What comes in
+    float16 or bfloat16 is read as float32, so that no loss is computed in less.
     Raises ``ValueError`` for shapes that disagree, for a response without tokens, and for a number under the mask
     that is not finite.
 
@@ -54,6 +57,7 @@ class Batch:
     entropy: Tensor | None = None
     truncated: Tensor | None = None
     divergence: Tensor | None = None
+    max_length: int | None = None
 
     def __post_init__(self):
         shape = tuple(self.logp.shape)
@@ -135,7 +139,8 @@ class Batch:
     @property
     def token_advantages(self) -> Tensor:
         """Advantages (N, T), one per token."""
-        return self.advantages if self.advantages.dim() == 2 else self.advantages[:, None].expand_as(self.logp)
+        advantages = widened(self.advantages)
+        return advantages if advantages.dim() == 2 else advantages[:, None].expand_as(self.logp)
 
     @property
     def logp_current(self) -> Tensor:
@@ -147,6 +152,7 @@ class Batch:
         value = getattr(self, name)
         if value is None:
             raise ValueError(f"{name} is missing; this objective needs it: pass Batch(..., {name}=...)")
+        value = widened(value)
         return torch.where(self.mask, value, torch.zeros_like(value))
 
     def log_ratio(self, numerator: str, denominator: str) -> Tensor:

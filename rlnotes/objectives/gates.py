@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from rlnotes.exact.precision import at_least_float32
 from rlnotes.objectives.batch import Policy
 from rlnotes.objectives.ratios import token
 
@@ -25,6 +26,7 @@ class Gate(Protocol):
         ...
 
 
+@at_least_float32
 def no_gate(ratio: Tensor, advantages: Tensor) -> Tensor:
     """Ratio times advantage: importance sampling without a limit.
 
@@ -59,6 +61,7 @@ class Clip:
         if self.dual is not None and self.dual <= 1 + self.epsilon_high:
             raise ValueError(f"dual is {self.dual}; it must be greater than 1 + epsilon_high = {1 + self.epsilon_high}")
 
+    @at_least_float32
     def __call__(self, ratio: Tensor, advantages: Tensor) -> Tensor:
         """The clipped surrogate of each token."""
         clipped = ratio.clamp(1 - self.epsilon_low, 1 + self.epsilon_high)
@@ -88,10 +91,12 @@ class ClipAround:
         if not self.epsilon >= 0:
             raise ValueError(f"epsilon is {self.epsilon}; it must not be negative")
 
+    @at_least_float32
     def around(self, center: Tensor) -> Gate:
         """The gate whose interval is ``epsilon`` either way of ``center`` (N, T)."""
         low, high = center - self.epsilon, center + self.epsilon
 
+        @at_least_float32
         def clip(ratio: Tensor, advantages: Tensor) -> Tensor:
             return torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages)
 
@@ -120,6 +125,7 @@ class Cap:
         if not 0 <= self.low <= self.high:
             raise ValueError(f"low is {self.low} and high is {self.high}; 0 <= low <= high is needed")
 
+    @at_least_float32
     def __call__(self, ratio: Tensor, advantages: Tensor) -> Tensor:
         """The capped surrogate of each token."""
         weight = (ratio.clamp(self.low, self.high) / ratio).detach()
@@ -148,6 +154,7 @@ class Soft:
                 f"tau_positive is {self.tau_positive} and tau_negative is {self.tau_negative}; both must be positive"
             )
 
+    @at_least_float32
     def __call__(self, ratio: Tensor, advantages: Tensor) -> Tensor:
         """The soft surrogate of each token."""
         positive, negative = (4 / tau * (tau * (ratio - 1)).sigmoid() for tau in (self.tau_positive, self.tau_negative))
@@ -168,6 +175,7 @@ class SoftOneSided(Soft):
     tensor([ 1., -1.])
     """
 
+    @at_least_float32
     def __call__(self, ratio: Tensor, advantages: Tensor) -> Tensor:
         """The surrogate of each token, A at ratio 1."""
         soft = super().__call__(ratio, advantages)
@@ -211,6 +219,7 @@ class Correction:
         """True if the weight is that of the recomputed policy."""
         return self.policy == "proximal"
 
+    @at_least_float32
     def __call__(self, log_ratio: Tensor, mask: Tensor, mean: float | None = None) -> Tensor:
         """Weights (N, T) from log policy - log behaviour (N, T); over ``mean``, this batch's own unless given."""
         weight = self._bounded(log_ratio, mask)
@@ -219,6 +228,7 @@ class Correction:
         # weights of 0 alone stay 0
         return weight / max(self.mean(log_ratio, mask) if mean is None else mean, torch.finfo(weight.dtype).tiny)
 
+    @at_least_float32
     def mean(self, log_ratio: Tensor, mask: Tensor) -> float:
         """Mean of the bounded weights of a whole batch: over tokens, or over responses if ``ratio`` is a response's."""
         weight = self._bounded(log_ratio, mask)

@@ -15,12 +15,13 @@ from torch import Tensor
 
 from rlnotes.estimators.baselines import group_mean_std
 from rlnotes.estimators.divergences import kl_estimate
+from rlnotes.estimators.exponents import SPARE
 from rlnotes.objectives.aggregations import Totals, response_mean
 from rlnotes.objectives.batch import Anchor, Batch
 from rlnotes.objectives.gates import ClipAround, Correction, Gate, no_gate
 from rlnotes.objectives.masks import Mask, per_token
 from rlnotes.objectives.penalties import KLPenalty
-from rlnotes.objectives.ratios import SPARE, token
+from rlnotes.objectives.ratios import token
 from rlnotes.objectives.rows import RowDivergence
 
 
@@ -155,13 +156,12 @@ def policy_loss(choices: Choices, batch: Batch) -> Tensor:
         loss = torch.where(kept, loss, 0.0)
     if choices.kl is not None and choices.kl.where == "loss":
         estimate = kl_estimate(batch.log_ratio("logp", "logp_reference"), choices.kl.estimator)
-        loss = loss + choices.kl.beta * (estimate * ratio if choices.kl.weighted else estimate)
+        loss = loss + choices.kl.beta * (_times(estimate, ratio) if choices.kl.weighted else estimate)
     if choices.entropy:
         loss = loss - choices.entropy * batch.masked("entropy")
     counted = kept if choices.divide_by == "kept" else mask
     # in the loss's own precision: a bool mask divided by an integer would give float32 weights to a float64 loss
-    ones = counted.to(torch.promote_types(loss.dtype, torch.float32))
-    weights = choices.aggregation(ones, batch.totals or Totals.of(counted))
+    weights = choices.aggregation(counted.to(loss.dtype), batch.totals or Totals.of(counted, batch.max_length))
     return (torch.where(mask, loss, 0.0) * weights).sum()
 
 

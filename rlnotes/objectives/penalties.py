@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rlnotes.estimators.checks import readable
 from rlnotes.estimators.divergences import KLEstimator, kl_estimate
+from rlnotes.exact.precision import at_least_float32
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class KLPenalty:
             raise ValueError("weighted multiplies by a ratio with a gradient; a reward has none: leave weighted out")
 
 
+@at_least_float32
 def penalised_rewards(kl: KLPenalty, rewards: Tensor, log_ratio: Tensor, mask: Tensor) -> Tensor:
     """Rewards (N,) minus ``beta`` times the sum of the estimate over each response's tokens: 002 eqs. (87), (89).
 

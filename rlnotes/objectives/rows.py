@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rlnotes.estimators.bucketed import with_other
 from rlnotes.estimators.divergences import kl, tv
+from rlnotes.exact.precision import at_least_float32
 
 LEAST = 1e-12  # probability of "other": what rounding leaves of it may be 0 or below
 
@@ -42,6 +43,7 @@ class RowDivergence:
         """How many of mu's likeliest tokens the sampler records at each position."""
         return vocabulary if self.k is None else min(self.k, vocabulary)
 
+    @at_least_float32
     def __call__(
         self, log_probs: Tensor, tokens: Tensor, logp_behavior: Tensor, ids: Tensor | None, logp_ids: Tensor | None
     ) -> Tensor:

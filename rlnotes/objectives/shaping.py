@@ -6,6 +6,7 @@ from typing import Any, Literal
 from array_api_compat import array_namespace
 
 from rlnotes.estimators.baselines import group_mean, in_groups
+from rlnotes.exact.precision import at_least_float32
 
 Array = Any  # a NumPy array or a torch tensor
 
@@ -30,6 +31,7 @@ class OverlongPenalty:
         if not 0 < self.buffer <= self.max_length:
             raise ValueError(f"buffer is {self.buffer}; it must be at least 1 and at most max_length {self.max_length}")
 
+    @at_least_float32
     def __call__(self, lengths: Array) -> Array:
         """Penalties (N,), at most 0, of responses of ``lengths`` (N,) tokens."""
         xp = array_namespace(lengths)
@@ -37,6 +39,7 @@ class OverlongPenalty:
         return xp.clip(penalty, -1.0 if self.floor else None, 0.0)
 
 
+@at_least_float32
 def informative(rewards: Array, group_size: int, rule: Literal["std", "mean"] = "std", threshold: float = 0.0) -> Array:
     """(N,) bool: True where a response's group has a signal, for dynamic sampling: 002 section 5.4.2.
 

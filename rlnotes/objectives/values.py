@@ -4,8 +4,10 @@ import torch
 from torch import Tensor
 
 from rlnotes.estimators.checks import same_shape
+from rlnotes.exact.precision import at_least_float32
 
 
+@at_least_float32
 def clipped_value_loss(values: Tensor, targets: Tensor, old_values: Tensor, limit: float | None) -> Tensor:
     """Mean squared error (), 002 eq. (82), of ``values`` (m,); with a ``limit``, the larger of two errors.
 

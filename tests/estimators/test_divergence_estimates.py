@@ -206,3 +206,22 @@ def test_small_log_ratios_keep_their_digits(xp: Any, estimator: KLEstimator):
 def test_an_unknown_estimator_is_refused(xp: Any):
     with pytest.raises(ValueError, match="estimator is 'k4'; choose k1, k2 or k3"):
         kl_estimate(array(xp, [0.0]), cast(KLEstimator, "k4"))
+
+
+@both
+@pytest.mark.parametrize(("dtype", "limit"), [("float32", 80.72), ("float64", 701.78)])
+def test_k3_is_finite_and_the_same_where_it_always_was(xp: Any, dtype: str, limit: float):
+    """What is far off counts as being at the limit, and an infinite log-ratio the other way stays infinite."""
+    x = xp.asarray([-limit + 0.1, -3.0, 0.0, 5.0, 1e4, xp.inf], dtype=getattr(xp, dtype))
+    np.testing.assert_array_equal(kl_estimate(x, "k3"), xp.expm1(-x) + x)
+    far = kl_estimate(xp.asarray([-89.0, -200.0, -1e4, -1e30], dtype=getattr(xp, dtype)), "k3")
+    assert bool(xp.all(xp.isfinite(far)))
+    np.testing.assert_allclose(np.log(np.asarray(far)), np.minimum([89, 200, 1e4, 1e30], limit), rtol=1e-4)
+
+
+def test_k3_pulls_back_from_wherever_it_is():
+    x = torch.tensor([-5.0, -89.0, -1e30], requires_grad=True)
+    estimate = kl_estimate(x, "k3")
+    (gradient,) = torch.autograd.grad(estimate.sum(), x)
+    torch.testing.assert_close(gradient[0], 1 - torch.exp(torch.tensor(5.0)))
+    torch.testing.assert_close(gradient[1:], -estimate.detach()[1:], rtol=1e-6, atol=0)

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from rlnotes.estimators.baselines import group_mean
 from rlnotes.estimators.divergences import KLEstimator
 from rlnotes.exact.token_divergences import context_kl, mean_by_position, sequence_kl
 from rlnotes.exact.token_gradients import softmax_policy
 from rlnotes.exact.tokens import TokenModel, own_tokens, sequence_probs, sequences, single_prompt
-from rlnotes.objectives import VANILLA_PG, Batch, Choices, KLPenalty, penalised_rewards, policy_loss
+from rlnotes.objectives import PG_IS, VANILLA_PG, Batch, Choices, KLPenalty, penalised_rewards, policy_loss
 from rlnotes.objectives.aggregations import response_sum
 from rlnotes.objectives.ratios import token
 
@@ -232,3 +233,26 @@ def test_entropy_outside_the_mask_does_not_matter():
     (gradient,) = torch.autograd.grad(loss, entropy)
     assert float(loss.detach()) == pytest.approx(-1.3 / 2)
     assert gradient.tolist() == [[-0.5, 0.0], [-0.5, -0.5]]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("log_ratio", [-89.0, -200.0, -1e30])
+def test_a_token_that_all_but_left_the_reference_has_a_finite_penalty(log_ratio: float, weighted: bool):
+    """In float32, where e^89 is infinite; beside a ratio to mu that is as large."""
+    logp = torch.tensor([[log_ratio, -0.5]], requires_grad=True)
+    batch = Batch(
+        logp,
+        torch.ones(1, 2) > 0,
+        torch.ones(1),
+        logp_behavior=torch.tensor([[2 * log_ratio, -0.5]]),
+        logp_reference=torch.tensor([[0.0, -0.5]]),
+    )
+    loss = policy_loss(replace(PG_IS, kl=KLPenalty(0.1, "k3", weighted)), batch)
+    (gradient,) = torch.autograd.grad(loss, logp)
+    assert loss.isfinite() and gradient.isfinite().all()
+
+
+def test_a_penalty_that_float32_cannot_hold_is_not_the_reward_functions_fault():
+    penalty, far = KLPenalty(0.1, "k3", where="reward"), torch.tensor([[-89.0], [0.0]])
+    rewards = penalised_rewards(penalty, torch.ones(2), far, torch.ones(2, 1) > 0)
+    assert group_mean(rewards, 2).isfinite().all()
