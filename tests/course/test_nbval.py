@@ -57,7 +57,11 @@ warnings.warn("a library's other warning", stacklevel=1)
 print(" 10%|#         | 1/10 [00:00<00:01, 7.3it/s]", file=sys.stderr)
 print("b")
 """
+NEVER_RUN = "1 / 0"
 NOTEBOOKS: dict[str, tuple[Cell, ...]] = {
+    "line magic": ((f"%nosuchmagic\n{NEVER_RUN}", "", ""), ("print(1)", "", "")),
+    "cell magic": ((f"%%nosuchmagic\n{NEVER_RUN}", "", ""), ("print(1)", "", "")),
+    "wrong magic": ((f"%timeit -n\n{NEVER_RUN}", "", ""), ("%time 1 + 1", "", "")),
     "exact": (("print(0.5)", "0.5\n", CHECK), ("print(0.25)", "0.2500001\n", CHECK), ("print(3)", "4\n", "")),
     "callback": ((SLIDER, "", ""), ("slider.value = 9", "", "")),
     "noise": ((NOISE, "", ""), ("object()", "", ""), ("print(1)", "1\n", CHECK)),
@@ -66,7 +70,7 @@ NOTEBOOKS: dict[str, tuple[Cell, ...]] = {
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[bool]]:
-    """Whether each cell of a notebook passed; one pytest runs all three notebooks."""
+    """Whether each cell of a notebook passed; one pytest runs all notebooks."""
     folder = tmp_path_factory.mktemp("notebooks")
     for name, cells in NOTEBOOKS.items():
         write(folder, name, *cells)
@@ -78,6 +82,12 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[bo
         return ["PASSED" in line for line in lines]
 
     return passed
+
+
+@pytest.mark.parametrize("name", ["line magic", "cell magic", "wrong magic"])
+def test_a_cell_that_stops_before_its_end_is_red(outcome: Callable[[str], list[bool]], name: str):
+    """Of which IPython writes on stderr, and reports no error."""
+    assert outcome(name) == [False, True]
 
 
 def test_a_changed_exact_output_is_red_where_the_cell_is_tagged(outcome: Callable[[str], list[bool]]):

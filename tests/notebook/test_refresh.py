@@ -59,10 +59,11 @@ def test_two_refreshes_store_the_same_and_nothing_that_differs_by_run(tmp_path: 
         assert all("transient" not in output and output.get("name") != "stderr" for output in cell["outputs"])
 
 
-def test_a_failing_cell_raises_and_leaves_the_file(tmp_path: Path):
-    path = write(tmp_path / "broken.ipynb", "print(1)", "1 / 0")
+@pytest.mark.parametrize(("source", "said"), [("1 / 0", "ZeroDivisionError"), ("%nosuchmagic\n1 / 0", "UsageError")])
+def test_a_failing_cell_raises_and_leaves_the_file(tmp_path: Path, source: str, said: str):
+    path = write(tmp_path / "broken.ipynb", "print(1)", source)
     before = path.read_bytes()
-    with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
+    with pytest.raises(CellExecutionError, match=said):
         refresh(path)
     assert path.read_bytes() == before
 
