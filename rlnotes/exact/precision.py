@@ -4,12 +4,11 @@ A float16 has no eps of 1e-8 (a group of equal rewards is then 0 / 0) and nothin
 """
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
 from array_api_compat import array_namespace
 
-SHORT = ("float16", "bfloat16")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -20,10 +19,15 @@ def widened(value: Any) -> Any:
     >>> [widened(np.ones(2, kind)).dtype.name for kind in ("float16", "float32", "float64", "int16")]
     ['float32', 'float32', 'float64', 'int16']
     """
-    if str(getattr(value, "dtype", "")).removeprefix("torch.") not in SHORT:
+    if not _is_short(getattr(value, "dtype", None)):
         return value
     xp = array_namespace(value)
     return xp.astype(value, xp.float32)
+
+
+@cache  # NumPy takes long to name a dtype
+def _is_short(dtype: Any) -> bool:
+    return str(dtype).removeprefix("torch.") in ("float16", "bfloat16")
 
 
 def at_least_float32(function: F) -> F:
