@@ -27,14 +27,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from rlnotes.bridge.extra import missing
 from rlnotes.bridge.settings import check_arguments, check_choices, find_recipe
 from rlnotes.estimators.divergences import tv_estimate
 from rlnotes.objectives import Batch, Choices, penalised_rewards, policy_loss
 from rlnotes.objectives.aggregations import Totals
-from rlnotes.objectives.diagnostics import no_gradient_fraction
+from rlnotes.objectives.diagnostics import active
 
 try:
     from packaging.version import Version
@@ -65,8 +64,13 @@ class RecipeTrainer(GRPOTrainer):
     | whole batch | an update: all its gradient-accumulation steps, on all processes |
     | T_max | ``max_completion_length`` |
 
-    A token whose log-probability vLLM could not tell counts as if pi_k had sampled it, as in TRL. A mixture of experts
-    keeps TRL's auxiliary loss beside the recipe's. Logged beside TRL's metrics, in the place of its clip fractions:
+    A token whose log-probability vLLM could not tell counts as if pi_k had sampled it, as in TRL. A response without
+    own tokens, where an environment wrote all of them, is counted and has no loss; a recipe that needs the whole batch
+    does not count it. A response to which every reward function says None has advantage 0, and the others of its group
+    are compared without it, as in TRL; an advantage that looks beyond its group sees groups with as many rewards. A
+    mixture of experts keeps TRL's auxiliary loss beside the recipe's.
+
+    Logged beside TRL's metrics, in the place of its clip fractions, as means over all tokens since the last log:
     ``entropy`` of pi in nats; ``mismatch``, the mean abs(pi - mu) of the tokens' probabilities; ``tv``, the mean
     abs(pi / mu - 1) / 2, which estimates the mean TV(mu, pi) if mu covers pi, while ``mismatch`` may be far below it
     (000 section 7.1); and ``no_gradient``, the share of tokens with an advantage and no gradient.
@@ -103,6 +107,7 @@ class RecipeTrainer(GRPOTrainer):
         if self.choices.kl is not None:
             _check_reference(model, others)
             settings.beta = self.choices.kl.beta  # all that TRL still does with it is to load the reference
+        self._sums: dict[tuple[str, str], tuple[float, float]] = {}  # of what is logged: its total, and of how many
         self._name = f"the recipe {recipe!r} of rlnotes" if isinstance(recipe, str) else "a loss made with rlnotes"
         super().__init__(model, reward_funcs, settings, **others)
         if self._is_vlm:
@@ -119,21 +124,16 @@ class RecipeTrainer(GRPOTrainer):
         """What TRL makes, with the recipe's advantages (n,) of this process's responses."""
         group_size = self.num_generations if self.model.training else self.num_generations_eval
         made = super()._generate_and_score_completions(inputs)
-        advantages = self.choices.advantage(self._shaped_rewards(made), group_size)
+        advantages = advantages_of(self.choices, self._shaped_rewards(made), group_size)
         self._replace_logged(advantages)
         rows = len(made["advantages"])
         first = self.accelerator.process_index * rows
         return made | dict(advantages=advantages[first : first + rows].to(made["advantages"].dtype))
 
     def _shaped_rewards(self, made: Inputs) -> Tensor:
-        """Rewards (N,) of the responses of all processes, as the recipe shapes them."""
-        unscored = self._rewards.isnan().all(-1)
-        if bool(unscored.any()):
-            raise ValueError(
-                f"every reward function returned None for response {int(unscored.nonzero()[0])} of a generation; an "
-                "advantage compares rewards: return a number from at least one of them"
-            )
+        """Rewards (N,) of the responses of all processes, as the recipe shapes them; NaN where there is none."""
         rewards = (self._rewards * self.reward_weights.to(self._rewards.device)).nansum(-1)
+        rewards[self._rewards.isnan().all(-1)] = torch.nan
         mask = own_tokens(made)
         if self.choices.overlong is not None:
             rewards = rewards + self.choices.overlong(self.accelerator.gather(mask.sum(-1)))
@@ -165,7 +165,7 @@ class RecipeTrainer(GRPOTrainer):
         logp, entropy, balance = self._score(model, inputs)
         batch = self._batch(inputs, logp, entropy)
         loss = policy_loss(self.choices, batch)
-        self._log(batch, entropy, loss)
+        self._log(batch, loss)
         loss = loss * self.accelerator.num_processes  # accelerate takes the mean
         if balance is not None:
             loss = loss + self.router_aux_loss_coef * balance / self._parts
@@ -187,25 +187,25 @@ class RecipeTrainer(GRPOTrainer):
         )
 
     def _batch(self, inputs: Inputs, logp: Tensor, entropy: Tensor) -> Batch:
-        """What the recipe's loss is computed from."""
+        """What the recipe's loss is computed from: the responses with tokens of their own."""
         proximal = inputs.get("old_per_token_logps")
         proximal = logp.detach() if proximal is None else proximal  # TRL leaves it out before the only update
         behavior = inputs.get("sampling_per_token_logps")
         behavior = proximal if behavior is None else torch.where(behavior.isnan(), proximal, behavior)
-        totals = None if self.choices.needs_whole_batch else self._totals(inputs)
-        # T_max is the width of a batch that is whole
-        more = 0 if totals else max(0, self.max_completion_length - logp.shape[1])
         reference = inputs.get("ref_per_token_logps")
+        mask = own_tokens(inputs)
+        some = mask.any(-1)
         return Batch(
-            logp=F.pad(logp, (0, more)),
-            mask=F.pad(own_tokens(inputs), (0, more)),
-            advantages=inputs["advantages"],
-            logp_behavior=F.pad(behavior, (0, more)),
-            logp_proximal=F.pad(proximal, (0, more)),
-            logp_reference=None if reference is None else F.pad(reference, (0, more)),
-            totals=totals,
-            entropy=F.pad(entropy, (0, more)) if self.choices.entropy else None,
-            truncated=self._truncated(inputs),
+            logp=logp[some],
+            mask=mask[some],
+            advantages=inputs["advantages"][some],
+            logp_behavior=behavior[some],
+            logp_proximal=proximal[some],
+            logp_reference=None if reference is None else reference[some],
+            totals=None if self.choices.needs_whole_batch else self._totals(inputs),
+            entropy=entropy[some],
+            truncated=self._truncated(inputs)[some],
+            max_length=self.max_completion_length,
         )
 
     def _truncated(self, inputs: Inputs) -> Tensor:
@@ -230,19 +230,36 @@ class RecipeTrainer(GRPOTrainer):
         responses, tokens = self.accelerator.reduce(here, "sum").tolist()
         return Totals(responses, tokens, self.max_completion_length)
 
-    def _log(self, batch: Batch, entropy: Tensor, loss: Tensor) -> None:
-        pi, mu = (batch.masked(f"logp_{policy}")[batch.mask] for policy in ("current", "behavior"))
-        seen = dict(
-            entropy=entropy[batch.mask[:, : entropy.shape[1]]].mean(),
-            mismatch=(pi.exp() - mu.exp()).abs().mean(),
-            tv=tv_estimate(pi - mu).mean(),
-        )
+    def _log(self, batch: Batch, loss: Tensor) -> None:
+        """Add this part's tokens, on all processes, to the means that TRL logs next."""
+        pi, mu, entropy = (batch.masked(name)[batch.mask] for name in ("logp_current", "logp_behavior", "entropy"))
+        seen = dict(entropy=entropy.detach(), mismatch=(pi.exp() - mu.exp()).abs(), tv=tv_estimate(pi - mu))
         if loss.requires_grad:
             (gradient,) = torch.autograd.grad(loss, batch.logp, retain_graph=True)
-            seen["no_gradient"] = no_gradient_fraction(batch, gradient)
-        for name, value in seen.items():
-            mean = self.accelerator.gather(value.detach()).mean().item()
-            self._metrics["train" if self.model.training else "eval"][name].append(mean)
+            seen["no_gradient"] = (gradient[active(batch)] == 0).to(pi.dtype)
+        sums = torch.stack([torch.stack([values.sum(), torch.ones_like(values).sum()]) for values in seen.values()])
+        mode = "train" if self.model.training else "eval"
+        metrics = self._metrics[mode]
+        for name, (total, count) in zip(seen, self.accelerator.reduce(sums, "sum").tolist(), strict=True):
+            before = self._sums[mode, name] if metrics[name] else (0.0, 0.0)  # TRL empties its metrics as it logs them
+            self._sums[mode, name] = total, count = total + before[0], count + before[1]
+            metrics[name] = [total / max(count, 1)]
+
+
+def advantages_of(choices: Choices, rewards: Tensor, group_size: int) -> Tensor:
+    """The recipe's advantages (N,) of ``rewards`` (N,), among those of a group that are not NaN; 0 for those that are.
+
+    Also 0 for a response that is the only one of its group with a reward: it has nothing to be compared with.
+    """
+    groups = rewards.view(-1, group_size)
+    scored = ~groups.isnan()
+    counts = scored.sum(-1, keepdim=True)
+    advantages = torch.zeros_like(groups)
+    for count in range(2, group_size + 1):
+        which = scored & (counts == count)
+        if bool(which.any()):
+            advantages[which] = choices.advantage(groups[which], count)
+    return advantages.flatten()
 
 
 def own_tokens(inputs: Inputs) -> Tensor:

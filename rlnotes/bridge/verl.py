@@ -23,7 +23,7 @@ from torch import Tensor
 from rlnotes.bridge.settings import find_recipe
 from rlnotes.exact.precision import widened
 from rlnotes.objectives import Batch, Choices, policy_loss
-from rlnotes.objectives.aggregations import Totals
+from rlnotes.objectives.aggregations import Totals, constant
 from rlnotes.objectives.diagnostics import no_gradient_fraction
 
 BYPASS = "bypass_mode"  # the loss that verl takes, whatever was asked for, where old_log_prob is the rollout's
@@ -43,13 +43,15 @@ def register(name: str, recipe: str | Choices, old: Old = "proximal") -> None:
     | ``"behavior"`` | ``algorithm.rollout_correction.bypass_mode=True`` | mu, as the rollout engine recorded it. verl |
     | | | then takes the loss called bypass_mode, so the recipe also replaces that one |
 
-    verl says the sizes of the whole batch, and ``loss_scale_factor`` is T_max (if None, the padded width);
-    ``loss_agg_mode`` concerns only verl's own entropy bonus and KL penalty. Metrics: ``actor/no_gradient``.
+    verl says the sizes of the whole batch, and ``actor.loss_scale_factor`` is T_max, which a recipe with ``constant``
+    needs. ``loss_agg_mode`` concerns only verl's own entropy bonus and KL penalty. Metrics: ``actor/no_gradient``, of
+    which verl takes the mean over parts.
 
     Raises ``ImportError`` without verl. Raises ``ValueError`` for a recipe that needs what verl does not hand over: two
     old policies, mu's likeliest tokens, which responses are truncated, numbers of a whole batch that a part lacks; for
     what verl does elsewhere: KL penalty, entropy bonus, dynamic sampling, penalty for length; for a ``name`` in use.
-    The weight pi_k / mu that verl makes if ``rollout_is`` is set is refused too, but only by the loss, when called.
+    The weight pi_k / mu that verl makes if ``rollout_is`` is set, and a T_max that was left out, are refused too, but
+    only by the loss, when called.
     """
     choices = find_recipe(recipe)
     if old not in ("proximal", "behavior"):
@@ -134,7 +136,7 @@ def _loss(choices: Choices, field: str) -> Any:
             )
         mask = response_mask.bool()
         sizes = dict(getattr(config, "global_batch_info", None) or {})
-        totals, processes = _totals(mask, sizes), sizes.get("dp_size") or 1
+        totals, processes = _totals(choices, mask, sizes), sizes.get("dp_size") or 1
         some = mask.any(-1)  # verl counts a response without tokens, and gives it no loss
         if not bool(some.any()):
             return log_prob.sum() * 0.0, {"actor/no_gradient": 0.0}
@@ -149,12 +151,18 @@ def _loss(choices: Choices, field: str) -> Any:
     return recipe_loss
 
 
-def _totals(mask: Tensor, sizes: dict[str, Any]) -> Totals:
+def _totals(choices: Choices, mask: Tensor, sizes: dict[str, Any]) -> Totals:
     """Sizes of the whole batch, as verl says them, or of this part if it is all there is."""
     own = Totals.of(mask, sizes.get("loss_scale_factor"))
     responses, tokens = sizes.get("global_batch_size"), sizes.get("batch_num_tokens")
     if (sizes.get("dp_size") or 1) > 1 and (responses is None or tokens is None):
         raise ValueError(f"global_batch_info is {sizes}; with dp_size above 1 the sizes of the whole batch are needed")
+    part = responses is not None or tokens is not None
+    if part and choices.aggregation is constant and sizes.get("loss_scale_factor") is None:
+        raise ValueError(
+            "loss_scale_factor is None, and the recipe divides by T_max, which the width of a part is not; set "
+            "actor_rollout_ref.actor.loss_scale_factor to data.max_response_length"
+        )
     return Totals(int(responses or own.responses), int(tokens or own.tokens), own.max_length)
 
 

@@ -5,6 +5,16 @@ from torch import Tensor
 from rlnotes.objectives.batch import Batch
 
 
+def active(batch: Batch) -> Tensor:
+    """(N, T) bool: the tokens with an advantage other than 0, which a loss without KL or entropy can push.
+
+    >>> active(Batch.of_ratios([[1.0], [1.0]], [1, 0]))
+    tensor([[ True],
+            [False]])
+    """
+    return batch.mask & (batch.token_advantages != 0)
+
+
 def no_gradient_fraction(batch: Batch, gradient: Tensor) -> Tensor:
     """Share () of the tokens with a non-zero advantage whose entry of ``gradient`` (N, T), d loss / d logp, is 0.
 
@@ -17,5 +27,5 @@ def no_gradient_fraction(batch: Batch, gradient: Tensor) -> Tensor:
     >>> no_gradient_fraction(batch, torch.tensor([[-1.0, 0.0, -0.5, -1.0]]))
     tensor(0.2500)
     """
-    active = batch.mask & (batch.token_advantages != 0)
-    return (active & (gradient == 0)).sum() / active.sum().clamp(min=1)
+    could = active(batch)
+    return (could & (gradient == 0)).sum() / could.sum().clamp(min=1)

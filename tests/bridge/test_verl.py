@@ -20,6 +20,7 @@ from rlnotes.objectives import (
     DR_GRPO,
     GRPO,
     PPO_CLIP,
+    RECIPES,
     SAPO,
     TRM,
     Batch,
@@ -135,18 +136,28 @@ def test_a_recipe_registers_or_says_what_it_lacks(core: Any, name: str):
     assert "mine" not in core.POLICY_LOSS_REGISTRY
 
 
-@pytest.mark.parametrize("aggregation", [response_mean, constant, token_mean, response_sum])
 @pytest.mark.parametrize("processes", [1, 2])
-def test_parts_on_several_processes_add_up_to_the_whole(core: Any, aggregation: Any, processes: int):
-    """verl adds up the parts of a process and takes the mean over processes."""
-    recipe = replace(GRPO, aggregation=aggregation)
+@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("aggregation", [response_mean, constant, token_mean, response_sum])
+@pytest.mark.parametrize("name", sorted(POSSIBLE - BOTH))
+def test_parts_on_several_processes_add_up_to_the_whole(
+    core: Any, name: str, aggregation: Any, parts: int, processes: int
+):
+    """verl adds up the parts of a process and takes the mean over processes. A part is as wide as its longest."""
+    recipe = replace(RECIPES[name], aggregation=aggregation)
     register("mine", recipe)
-    given = tensors()
-    config = sizes(dp_size=processes, global_batch_size=6, batch_num_tokens=given["response_mask"].sum())
-    parts = [{name: value[rows] for name, value in given.items()} for rows in ([0, 1, 2], [3], [4, 5])]
-    total = sum(called(core, "mine", **part, config=config) for part in parts) / processes
-    whole = Batch(given["log_prob"], given["response_mask"], given["advantages"], given["old_log_prob"])
-    torch.testing.assert_close(total, policy_loss(recipe, whole))
+    given = tensors(n=8)
+    mask = given["response_mask"]
+    all_sizes = dict(dp_size=processes, global_batch_size=8, batch_num_tokens=mask.sum(), loss_scale_factor=9)
+    total = torch.zeros((), dtype=torch.float64)
+    for rows in torch.arange(8).tensor_split(parts):
+        longest = int(mask[rows].sum(-1).max())
+        part = {name: value[rows, :longest] for name, value in given.items()}
+        total = total + called(core, "mine", **part, config=sizes(**all_sizes)) / processes
+    whole = called(core, "mine", **given, config=sizes(loss_scale_factor=9))
+    torch.testing.assert_close(total, whole)
+    gradients = (torch.autograd.grad(loss, given["log_prob"])[0] for loss in (total, whole))
+    torch.testing.assert_close(*gradients)
 
 
 def test_a_response_without_tokens_counts_and_has_no_loss(core: Any):
@@ -170,6 +181,8 @@ def test_t_max_is_verls_scale_factor(core: Any):
     given = tensors()
     narrow, wide = (called(core, "mine", **given, config=sizes(loss_scale_factor=t)) for t in (5, 50))
     torch.testing.assert_close(narrow, 10 * wide)
+    with pytest.raises(ValueError, match=r"actor\.loss_scale_factor to data\.max_response_length"):
+        called(core, "mine", **given, config=sizes(global_batch_size=12, batch_num_tokens=40, loss_scale_factor=None))
 
 
 def test_the_metric_is_the_share_of_closed_gates(core: Any):

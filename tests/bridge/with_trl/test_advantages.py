@@ -3,13 +3,15 @@
 # pyright: reportMissingImports=false, reportArgumentType=false, reportAttributeAccessIssue=false
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from trl.trainer.grpo_trainer import GRPOTrainer
 
-from rlnotes.bridge.trl import own_tokens
+from rlnotes.bridge.trl import RecipeTrainer, own_tokens
 from rlnotes.estimators.baselines import group_mean_std, leave_one_out
 from rlnotes.estimators.divergences import kl_estimate
 from rlnotes.objectives import GRPO, RLOO, Choices, KLPenalty
@@ -85,13 +87,36 @@ def test_a_kl_in_the_reward_is_taken_off_first(tmp_path: Path, iterations: int):
     torch.testing.assert_close(made_of["advantages"], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_response_without_any_reward_is_an_error_that_names_it(tmp_path: Path):
-    def all_but_one(completions: list[str], **_: Any) -> list[float | None]:
-        return [None if i == 5 else 1.0 for i in range(len(completions))]
+def rewarded(*without: int) -> Any:
+    """A reward function that says None of the responses in these places."""
 
-    trainer = made.trainer(tmp_path, "grpo", more=dict(reward_funcs=all_but_one))
-    with pytest.raises(ValueError, match="None for response 5"):
-        generated(trainer)
+    def reward(completions: list[str], **_: Any) -> list[float | None]:
+        return [None if i in without else r for i, r in enumerate(made.some_letters(completions))]
+
+    return reward
+
+
+@pytest.mark.parametrize("without", [(), (5,), (0, 1, 2), (0, 1, 2, 3, 4), tuple(range(16))], ids=str)
+def test_a_response_without_any_reward_is_left_out_as_in_trl(tmp_path: Path, without: tuple[int, ...]):
+    """Of one, of a group but one, of a group, of all."""
+    trls = replace(GRPO, advantage=partial(group_mean_std, ddof=1, eps=1e-4, eps_inside=False))
+    trainer = made.trainer(tmp_path, trls, more=dict(reward_funcs=rewarded(*without)))
+    trainer.model.train()
+    found = []
+    for kind in (RecipeTrainer, GRPOTrainer):
+        torch.manual_seed(0)
+        found.append(kind._generate_and_score_completions(trainer, rows())["advantages"])
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
+    assert not found[0][list(without)].any()
+    assert bool(found[0].any()) == (len(without) < 16)
+
+
+def test_a_run_goes_on_without_any_reward(tmp_path: Path):
+    penalties = dict(overlong=OverlongPenalty(20, 10))
+    trainer = made.trainer(tmp_path, replace(GRPO, **penalties), more=dict(reward_funcs=rewarded(*range(16))))
+    before = made.weights(trainer)
+    made.train(trainer)
+    assert torch.equal(made.weights(trainer), before)
 
 
 def test_evaluation_has_groups_of_its_own_size(tmp_path: Path):

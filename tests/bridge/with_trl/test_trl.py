@@ -119,6 +119,106 @@ def test_an_update_in_parts_is_the_update_in_one(tmp_path: Path, aggregation: An
     torch.testing.assert_close(made.weights(split), made.weights(whole), rtol=1e-6, atol=1e-6)
 
 
+PARTS = (1, 2, 4)
+
+
+def parts_of(inputs: dict[str, Any], n: int) -> list[dict[str, Any]]:
+    """A generation in ``n`` parts, as TRL cuts it."""
+    tensors = {name: value for name, value in inputs.items() if value.dim()}
+    return [{name: value.chunk(n)[i] for name, value in tensors.items()} for i in range(n)]
+
+
+def update(trainer: Any, parts: list[dict[str, Any]]) -> tuple[torch.Tensor, torch.Tensor, dict[str, Any]]:
+    """Value and gradient of the loss of an update, and what is logged of it."""
+    trainer.model.train()
+    trainer._buffered_inputs = parts
+    trainer._metrics["train"].clear()
+    loss = torch.zeros(())
+    for trainer._step, part in enumerate(parts):
+        loss = loss + trainer._compute_loss(trainer.model, part)
+    return loss, made.gradient(trainer, loss), dict(trainer._metrics["train"])
+
+
+@pytest.fixture(scope="module")
+def accumulating(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Any]:
+    """Trainers that make an update of 16 responses of so many parts, of one model."""
+    folder = tmp_path_factory.mktemp("accumulating")
+    return {
+        n: made.trainer(folder, "grpo", per_device_train_batch_size=16 // n, gradient_accumulation_steps=n)
+        for n in PARTS
+    }
+
+
+@pytest.mark.parametrize("aggregation", [response_mean, constant, token_mean, response_sum])
+@pytest.mark.parametrize("name", POSSIBLE)
+def test_value_and_gradient_of_an_update_and_what_is_logged_are_the_same_in_any_number_of_parts(
+    accumulating: dict[int, Any], name: str, aggregation: Any
+):
+    """Of parts with 1 to 5 tokens a response, one of which the model did not write itself."""
+    inputs = made.part(accumulating[1], n=16)
+    inputs["tool_mask"] = (torch.arange(16) != 4).long()[:, None].expand_as(inputs["completion_mask"])
+    found = []
+    for n in PARTS:
+        accumulating[n].choices = replace(POSSIBLE[name], aggregation=aggregation)
+        found.append(update(accumulating[n], parts_of(inputs, n)))
+    (value, gradient, logged), *others = found
+    assert gradient.abs().max() > 1e-4
+    for other in others:
+        torch.testing.assert_close(other[0], value, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(other[1], gradient, rtol=1e-4, atol=1e-6)
+        for metric in ("entropy", "mismatch", "tv", "no_gradient"):
+            assert other[2][metric] == pytest.approx(logged[metric], rel=1e-5)
+
+
+def test_what_is_logged_begins_anew_after_a_log(accumulating: dict[int, Any]):
+    trainer = accumulating[2]
+    trainer.choices = GRPO
+    parts = parts_of(made.part(trainer, n=16), 2)
+    first, second = (update(trainer, [part] * 2)[2]["tv"] for part in parts)
+    assert first != second
+    update(trainer, [parts[0]] * 2)
+    trainer.log({})
+    trainer._compute_loss(trainer.model, parts[1])
+    assert trainer._metrics["train"]["tv"] == pytest.approx(second)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_padding_changes_nothing(tmp_path: Path, name: str):
+    """T_max is the longest that a completion may be, 20 tokens; TRL pads to a multiple of what one says."""
+    trainer = made.trainer(tmp_path, GRPO)
+    trainer.choices = VARIANTS[name]  # without its reference, which the inputs bring
+    trainer.model.eval()
+    inputs = made.part(trainer)
+    columns = [name for name, value in inputs.items() if name.startswith("completion") or "logps" in name]
+    found = []
+    for width in (0, 15, 59):
+        wide = inputs | {name: F.pad(inputs[name], (0, width)) for name in columns}
+        loss = trainer._compute_loss(trainer.model, wide)
+        found.append((loss, made.gradient(trainer, loss)))
+    for loss, gradient in found[1:]:
+        torch.testing.assert_close(loss, found[0][0], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(gradient, found[0][1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [*POSSIBLE, *VARIANTS])
+def test_a_response_without_own_tokens_counts_and_has_no_loss(tmp_path: Path, accumulating: dict[int, Any], name: str):
+    """An environment's mask may leave none; where the whole batch is needed it does not count."""
+    trainer, recipe = accumulating[1], (POSSIBLE | VARIANTS)[name]
+    trainer.choices = recipe
+    trainer.model.eval()
+    inputs = made.part(trainer)
+    others = torch.arange(8) != 2
+    tool = others.long()[:, None].expand_as(inputs["completion_mask"])
+    loss = trainer._compute_loss(trainer.model, inputs | dict(tool_mask=tool))
+    alone = {key: value[others] for key, value in inputs.items() if value.dim()}
+    expected = trainer._compute_loss(trainer.model, alone)
+    by_responses = recipe.aggregation is not token_mean and not recipe.needs_whole_batch
+    torch.testing.assert_close(loss, expected * (7 / 8 if by_responses else 1), rtol=1e-5, atol=1e-6)
+    nothing = trainer._compute_loss(trainer.model, inputs | dict(tool_mask=torch.zeros_like(tool)))
+    assert nothing.item() == 0
+    assert not made.gradient(trainer, nothing).any()
+
+
 def test_the_sizes_are_those_of_the_update_and_not_of_the_generation(tmp_path: Path):
     """Two passes over a generation of four parts, two of which make an update."""
     trainer = made.trainer(
