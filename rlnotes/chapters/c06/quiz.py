@@ -1,0 +1,162 @@
+"""Quiz of chapter 06, PPO."""
+
+import numpy as np
+from scipy.special import expit, logit
+
+from rlnotes.exact import mdp as exact
+from rlnotes.exact.mdp_families import fork
+from rlnotes.notebook.quiz import Choice, Question, Quiz
+
+EPSILON = 0.2
+
+
+def _dragged() -> float:
+    """The ratio of a sample whose weight goes on moving until a second one, with a fifth of it, is at the edge."""
+    return 2 * float(expit(logit((1 + EPSILON) / 2) / 0.2))
+
+
+def _fork() -> tuple[float, float]:
+    """Promised and true change of the return for an update whose ratios all lie in the band."""
+    road, fair = fork(0.9, [[0.0, 0.0], [1.0, -1.0], [1.0, -1.0]]), np.full((3, 2), 0.5)
+    shifted = np.array([[0.6, 0.4], [0.42, 0.58], [0.6, 0.4]])
+    assert np.all(abs(shifted / fair - 1) <= EPSILON + 1e-12)  # so the clip takes nothing away
+    true = exact.expected_return(road, shifted) - exact.expected_return(road, fair)
+    return exact.surrogate(road, shifted, fair), true
+
+
+PROMISED, TRUE = _fork()
+RATIO = 4  # of a bad token
+VALUE, TOKENS = 0.9, 9  # a critic that says the mean reward at every token
+
+QUIZ = Quiz(
+    "Quiz of chapter 06",
+    (
+        Question(
+            f"A round of updates with PPO's clip has ended, ε = {EPSILON}. What is certain?",
+            (
+                Choice(
+                    f"Every ratio lies between {1 - EPSILON:g} and {1 + EPSILON:g}.",
+                    "The clip limits no step. A sample inside the band can be carried out by one step, by the "
+                    "momentum of Adam, or by other samples that share its weights: of two samples with one weight, "
+                    f"the first can end at {_dragged():.2f}.",
+                ),
+                Choice(
+                    "The expected return is not lower than before.",
+                    "The clipped objective is at most the surrogate, and the surrogate can be too high. There is a "
+                    "process of three states and an update with all ratios in the band for which the objective "
+                    f"promises {PROMISED:+.2f}, and the return changes by {TRUE:+.3f}.",
+                ),
+                Choice(
+                    "A sample that has left the band on the side to which its advantage points pushes no longer.",
+                    "That is all that the clip does: it closes the gate of such a sample. It does not pull it back.",
+                    right=True,
+                ),
+                Choice(
+                    "KL(old, new) is below a limit that follows from ε.",
+                    "A sample outside the band pushes no more, but others move it on, and the actions that were "
+                    "not taken have no gate at all. A limit on KL has to be asked for: by early stopping, or by a "
+                    "penalty.",
+                ),
+            ),
+        ),
+        Question(
+            f"A bad token, A = -1, has become likelier: its ratio is {RATIO}. ε = {EPSILON}, and there is no dual "
+            "clip. What is its push, the derivative of the clipped objective with respect to log π?",
+            (
+                Choice(
+                    "0: it is far outside the band.",
+                    f"The gate of a bad token closes below {1 - EPSILON:g} only, where the token is rare already. "
+                    "Above the band it has moved the wrong way, and has to come back.",
+                ),
+                Choice(
+                    f"{-(1 + EPSILON):g}: the ratio is cut at {1 + EPSILON:g}.",
+                    "The objective is the smaller of two terms. For A < 0 the smaller one is the term with the larger "
+                    f"ratio: {-RATIO:g}, not {-(1 + EPSILON):g}.",
+                ),
+                Choice(
+                    f"{-RATIO:g}: the ratio times the advantage.",
+                    "Here the gate is open, so the push is r A. Nothing limits it as the ratio grows. The dual "
+                    "clip closes this gate above `c`.",
+                    right=True,
+                ),
+                Choice(
+                    "-1: the advantage.",
+                    "That is the derivative with respect to the ratio. The ratio's own derivative with respect to "
+                    "log π is the ratio, so the push is r A.",
+                ),
+            ),
+        ),
+        Question(
+            "Your trainer logs a clip fraction of exactly 0 in every step, from the first to the last. What do you "
+            "check first?",
+            (
+                Choice(
+                    "Whether a round has more than one optimiser step.",
+                    "With one step a round the policy that is trained is the policy that sampled. Then every ratio "
+                    "is 1 when the loss is computed, and no clip range has any effect.",
+                    right=True,
+                ),
+                Choice(
+                    "Whether the clip range is too wide.",
+                    "That can be, but a range must be very wide to clip not one token in a whole run with several "
+                    "steps a round. Count the steps first.",
+                ),
+                Choice(
+                    "Whether the advantages are normalised.",
+                    "The scale of the advantages changes how far a step goes. That a ratio is exactly 1 has "
+                    "another cause.",
+                ),
+            ),
+        ),
+        Question(
+            "In every round KL(old, new) is about 0.004 nats a token. KL to the reference has grown to 3 nats a "
+            "token. What do you conclude?",
+            (
+                Choice(
+                    "One of the two numbers is computed wrongly.",
+                    "They compare with different policies: the first with the one that sampled this round, the "
+                    "second with the frozen one. Both can be right.",
+                ),
+                Choice(
+                    "Each round is a short step, and the rounds add up.",
+                    "Clip and early stopping limit a round. Nothing in them knows the reference. If you have a "
+                    "budget for it, add a penalty on KL to the reference.",
+                    right=True,
+                ),
+                Choice(
+                    "Early stopping with a limit of 0.02 nats will hold the second number.",
+                    "Early stopping looks at KL(old, new), which is far below this limit already. It would never "
+                    "stop a round.",
+                ),
+                Choice(
+                    "The clip range has to be halved.",
+                    "Shorter rounds take longer to the same place. The distance to the reference is not limited by "
+                    "`ε`.",
+                ),
+            ),
+        ),
+        Question(
+            f"A critic has learned the mean reward, {VALUE:g}, and says it before every token. A response of "
+            f"{TOKENS} tokens goes wrong at token 4 and gets reward 0. With γ = 1 and λ = 0, which token gets the "
+            "blame?",
+            (
+                Choice(
+                    "Token 4, which is wrong.",
+                    "That needs a critic that sees the mistake: its value would have to fall after token 4. This "
+                    f"one says {VALUE:g} before and after, so the advantage of token 4 is {VALUE - VALUE:g}.",
+                ),
+                Choice(
+                    f"All {TOKENS}, each {-VALUE:g}.",
+                    f"That is λ = 1, where the advantage is the reward minus the value at every token: {0 - VALUE:g}.",
+                ),
+                Choice(
+                    f"The last one alone, {-VALUE:g}.",
+                    "With λ = 0 the advantage is the TD error. It is the difference of two equal values everywhere "
+                    f"but at the end, where the reward 0 comes in place of {VALUE:g}. So λ < 1 is worth something "
+                    "only with a critic that sees errors.",
+                    right=True,
+                ),
+            ),
+        ),
+    ),
+)
