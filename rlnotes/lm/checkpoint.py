@@ -24,7 +24,8 @@ def save_checkpoint(folder: Path, step: int, tensors: dict[str, Tensor], state: 
     final = folder / f"step_{step:08d}"
     temporary = folder / f".writing_{step:08d}"
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(temporary, ignore_errors=True)
+    for left in folder.glob(".writing_*"):  # by a kill
+        shutil.rmtree(left)
     temporary.mkdir()
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary / "tensors.safetensors")
     (temporary / "state.json").write_text(json.dumps(state, indent=1), encoding="utf-8")
@@ -46,6 +47,35 @@ def latest_checkpoint(folder: Path) -> Path:
     if not found:
         raise FileNotFoundError(f"no checkpoint (a folder step_00000000) in {folder}; start a run with rlnotes train")
     return found[-1]
+
+
+def check_goes_on(folder: Path, run_id: str, step: int, config: dict[str, Any]) -> None:
+    """Raise ``ValueError`` if ``folder`` holds another run than that of ``run_id``, or a later step of the same.
+
+    A run is one that went on from a checkpoint, or from its start, whatever its settings; ``config`` are those of
+    ``run_id``, so that the message can name what differs.
+    """
+    found = _all(folder)
+    if not found:
+        return
+    newest = found[-1]
+    try:
+        state = json.loads((newest / "state.json").read_text(encoding="utf-8"))
+        theirs, there = state["config"], state.get("run_id", "")
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise ValueError(f"{newest} cannot be read ({error!r}); choose another folder, or remove it") from error
+    if there != run_id:
+        ours = json.loads(json.dumps(config))  # lists for tuples, as theirs
+        differ = [f"{name} {theirs.get(name)}, here {own}" for name, own in ours.items() if theirs.get(name) != own]
+        raise ValueError(
+            f"{folder} holds another run ({'; '.join(differ[:3]) or 'of the same settings'}); choose another folder, "
+            "or go on with that run: rlnotes resume, or Trainer.load"
+        )
+    if (ahead := _step(newest)) > step:
+        raise ValueError(
+            f"{folder} holds step {ahead} of this run, which stands at {step} here; load it again, or choose another "
+            "folder"
+        )
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -88,6 +118,10 @@ def load_optimizer(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
         index, name = key.split(".")
         moments.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict(dict(state=moments, param_groups=optimizer.state_dict()["param_groups"]))
+
+
+def _step(path: Path) -> int:
+    return int(path.name.removeprefix("step_"))
 
 
 def _all(folder: Path) -> list[Path]:

@@ -1,12 +1,15 @@
 """A run on disk: checkpoints, one line of metrics per step, and TensorBoard if it is installed."""
 
 import importlib.util
+import io
 import itertools
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+from rlnotes.files import append_line, read_lines, replace_text, sole_writer
 from rlnotes.lm.config import Metrics
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.trainer import Trainer
@@ -19,66 +22,93 @@ def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Iterato
     interrupt between steps included. A step that broke off is never saved: the run goes on from before it.
     ``out/metrics.jsonl`` gets one line a step; lines of steps that a kill cut off from their checkpoint are dropped,
     because they will be run again. Of several processes rank 0 keeps the run, and the others do their part.
+
+    Raises ``ValueError``, before anything is changed, if something else writes to ``out`` now, or if it holds another
+    run, this one further on, or metrics that cannot be read.
     """
     if checkpoint_every < 1:
         raise ValueError(f"checkpoint_every is {checkpoint_every}; it must be at least 1")
     if trainer.shard.rank > 0:
         yield from trainer.run()
         return
-    checkpoints, log = out / "checkpoints", out / "metrics.jsonl"
-    trainer.save(checkpoints)
-    _drop_lines_after(log, trainer)
+    with sole_writer(out / "checkpoints"):
+        trainer.check_goes_on(out / "checkpoints")
+        _begin(trainer, out)
+        with (out / "metrics.jsonl").open("ab", buffering=0) as log:
+            yield from _kept(trainer, out, log, checkpoint_every)
+
+
+def _kept(trainer: Trainer, out: Path, log: io.FileIO, checkpoint_every: int) -> Iterator[Metrics]:
+    """The steps of the run, each with its record."""
     interrupts = HeldInterrupts()
     run = trainer.run()
     writer = _tensorboard(out)
     whole = True  # the trainer stands between two steps
+
+    def save() -> None:
+        os.fsync(log.fileno())  # no checkpoint without the lines before it
+        trainer.write_checkpoint(out / "checkpoints")
+
     try:
-        with log.open("a", encoding="utf-8") as file:
-            for count in itertools.count(1):
-                with interrupts:  # a step and its record are one piece of work
-                    whole = False
-                    row = next(run, None)
-                    whole = True
-                    if row is None:
-                        return
-                    file.write(json.dumps(row) + "\n")
-                    file.flush()
-                    if writer is not None:
-                        phase = "rl" if row["phase"] else "warm_start"
-                        for name, value in row.items():
-                            writer.add_scalar(f"{phase}/{name}", value, int(row["step"]))
-                    if count % checkpoint_every == 0:
-                        trainer.save(checkpoints)
-                yield row
-                interrupts.deliver()
+        for count in itertools.count(1):
+            with interrupts:  # a step and its record are one piece of work
+                whole = False
+                row = next(run, None)
+                whole = True
+                if row is None:
+                    return
+                append_line(log, json.dumps(row))
+                if writer is not None:
+                    phase = "rl" if row["phase"] else "warm_start"
+                    for name, value in row.items():
+                        writer.add_scalar(f"{phase}/{name}", value, int(row["step"]))
+                if count % checkpoint_every == 0:
+                    save()
+            yield row
+            interrupts.deliver()
     finally:
         with interrupts:
             if whole:
-                trainer.save(checkpoints)
+                save()
             if writer is not None:
                 writer.close()
 
 
 def read_metrics(out: Path) -> list[Metrics]:
-    """All rows of a run's ``metrics.jsonl``."""
-    return [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    """All rows of a run's ``metrics.jsonl``. A last line that was cut off is left out, with a warning.
 
-
-def _drop_lines_after(log: Path, trainer: Trainer) -> None:
-    """Keep the log's whole lines up to the trainer's own step; replace the file in one move."""
-    if not log.exists():
-        return
-    kept = []
-    for line in log.read_text(encoding="utf-8").splitlines():
+    Raises ``ValueError`` naming another line that holds no metrics.
+    """
+    log = out / "metrics.jsonl"
+    whole, torn = read_lines(log)
+    rows = [_row(line, f"{log}, line {number},") for number, line in enumerate(whole, 1) if line.strip()]
+    if torn.strip():
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            break  # a kill in the middle of a write: nothing whole follows
-        if row["step"] <= (trainer.step if row["phase"] else trainer.warm_updates):
-            kept.append(line + "\n")
-    temporary = log.with_suffix(".writing")
-    temporary.write_text("".join(kept), encoding="utf-8")
-    os.replace(temporary, log)
+            rows.append(_row(torn, str(log)))  # all is there but the line break
+        except ValueError:
+            warnings.warn(f"{log} ends in the middle of a line, which is left out: {torn[:40]!r}", stacklevel=2)
+    return rows
+
+
+def _row(line: str, where: str) -> Metrics:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if not isinstance(row, dict) or not {"phase", "step"} <= {*row}:
+        raise ValueError(f"{where} holds no metrics of a step; mend it, or remove it: {line[:40]!r}")
+    return row
+
+
+def _begin(trainer: Trainer, out: Path) -> None:
+    """The first checkpoint, and of the log the lines up to the trainer's own step."""
+    log = out / "metrics.jsonl"
+    rows = read_metrics(out) if log.exists() else []
+    if rows and not any((out / "checkpoints").glob("step_*")):
+        raise ValueError(f"{log} is of a run whose checkpoints are gone; choose another folder, or remove it")
+    trainer.write_checkpoint(out / "checkpoints")
+    kept = [row for row in rows if row["step"] <= (trainer.step if row["phase"] else trainer.warm_updates)]
+    replace_text(log, "".join(json.dumps(row) + "\n" for row in kept))
 
 
 def _tensorboard(out: Path):

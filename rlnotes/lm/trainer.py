@@ -1,6 +1,7 @@
 """The training loop: a supervised warm start, then RL, one step at a time."""
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import cached_property, partial
@@ -9,8 +10,16 @@ from typing import Any, Self
 
 import torch
 
+from rlnotes.files import sole_writer
 from rlnotes.lm.behavior import Behavior
-from rlnotes.lm.checkpoint import load_latest, load_optimizer, optimizer_tensors, part, save_checkpoint
+from rlnotes.lm.checkpoint import (
+    check_goes_on,
+    load_latest,
+    load_optimizer,
+    optimizer_tensors,
+    part,
+    save_checkpoint,
+)
 from rlnotes.lm.config import Metrics, TrainConfig
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.learner import COUNTS, Learner
@@ -42,6 +51,7 @@ class Trainer(Learner):
 
     def __init__(self, config: TrainConfig, task: Task | None = None, choices: Choices | None = None):
         super().__init__(config, task, choices)
+        self.run_id = uuid.uuid4().hex  # of its checkpoints, and of trainers that go on from them
         self.parts = self.make_parts()
         if config.warm_start == "shipped" and task is None and has_weights(config.task, config.size, config.preset):
             load_weights(self.model, config.task, config.size, config.preset)
@@ -166,7 +176,21 @@ class Trainer(Learner):
     # keeping it
 
     def save(self, folder: Path) -> Path:
-        """Write everything that an exact continuation needs, atomically, into ``folder``. Returns the path."""
+        """Write everything that an exact continuation needs, atomically, into ``folder``. Returns the path.
+
+        Raises ``ValueError``, before anything is changed, for a folder that something else writes to, or that holds
+        another run, or this one further on.
+        """
+        with sole_writer(folder):
+            self.check_goes_on(folder)
+            return self.write_checkpoint(folder)
+
+    def check_goes_on(self, folder: Path) -> None:
+        """Raise ``ValueError`` if ``folder`` holds another run, or this one further on."""
+        check_goes_on(folder, self.run_id, self.warm_updates + self.step, asdict(self.config))
+
+    def write_checkpoint(self, folder: Path) -> Path:
+        """:meth:`save` for who is :func:`sole_writer` of ``folder``, and has checked it."""
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         if self.reference is not None:
             tensors |= {f"reference.{name}": value for name, value in self.reference.state_dict().items()}
@@ -175,7 +199,7 @@ class Trainer(Learner):
             tensors |= self.past.tensors()
         tensors["rng.data"] = self.data_generator.get_state()
         tensors["rng.sample"] = self.generator.get_state()
-        state: dict[str, Any] = dict(config=asdict(self.config), warm=self.warm) | self.counts()
+        state: dict[str, Any] = dict(run_id=self.run_id, config=asdict(self.config), warm=self.warm) | self.counts()
         return save_checkpoint(folder, self.warm_updates + self.step, tensors, state)
 
     @classmethod
@@ -201,6 +225,7 @@ class Trainer(Learner):
         start = "none" if state["warm"] else "train"  # where the run was: in RL, or before it
         trainer = cls(replace(config, warm_start=start, steps=steps), task, choices, **settings)
         trainer.config = replace(trainer.config, warm_start=config.warm_start)
+        trainer.run_id = state.get("run_id", "")  # of a run that is older than these names
         for name in COUNTS:
             setattr(trainer, name, state[name])
         trainer.model.load_state_dict(part(tensors, "model"))

@@ -1,17 +1,21 @@
 """The one runner: the runs that a study's table lacks, made and appended; tables that can be gone on with."""
 
 import csv
+import io
 import json
-from collections.abc import Collection, Iterator
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 
+from rlnotes.files import replace_text, sole_writer
 from rlnotes.lm.progress import bar
 from rlnotes.studies.batches import batches, run_batch
-from rlnotes.studies.run import Row
+from rlnotes.studies.run import Row, check_runs
 from rlnotes.studies.study import Study, compared, describe
-from rlnotes.studies.tables import COUNTERS, LABEL_NAMES, TOKEN_COLUMNS, canonical
+from rlnotes.studies.tables import COUNTERS, LABEL_NAMES, TOKEN_COLUMNS, Sheet, read_note, read_sheet
 
 
 def missing(table: Path, study: Study, seeds: int, reported: Collection[str] | None = None) -> list[tuple[str, int]]:
@@ -20,11 +24,8 @@ def missing(table: Path, study: Study, seeds: int, reported: Collection[str] | N
     """
     ended = set()
     if table.exists():
-        with table.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                method = canonical(row["method"], study.methods)
-                if int(row["tokens"]) >= study.tokens_of(method):
-                    ended.add((method, int(row["seed"])))
+        sheet = _sheet(study, table)
+        ended = sheet.runs.keys() - sheet.parts(study.tokens_of)
     due = [(method, seed) for seed in study.tuning_seeds for method in study.methods]
     told = [method for method in study.methods if reported is None or method in reported]
     due += [(method, seed) for seed in range(seeds) for method in told]
@@ -42,17 +43,28 @@ def compare(
     Where only some methods are ``reported``, the others have runs for tuning alone. On a GPU runs are made in batches
     where they can be: see :func:`rlnotes.studies.batches.batches`.
 
-    Beside it stands ``table.json``: the settings, the versions, and the kind of machine. Runs of other settings in
-    the same table are refused with ``ValueError``, and so are less than one seed or worker.
+    Beside it stands ``table.json``: the settings, the versions, and the kind of machine. The first run that has ended
+    brings both. Of a run that a cut or a hand has left in part the rest is taken out, with a warning, and it is made
+    again. Raises ``ValueError``, before anything is changed, for settings that no run can have, runs of other settings
+    in the same table, another writer, and less than one seed or worker.
     """
     for name, value in (("seeds", seeds), ("workers", workers)):
         if value < 1:
             raise ValueError(f"{name} is {value}; it must be at least 1")
     if both := sorted({*study.tuning_seeds} & {*range(seeds)}):
         raise ValueError(f"tuning_seeds holds {both}, which are reported, too; choose seeds of {seeds} or more")
-    begin(study, table)
-    due = batches(study, missing(table, study, seeds, reported))
+    check_runs(study)
+    with sole_writer(table.parent, table.name):
+        check_note(study, table)
+        if table.exists():
+            mend(study, table)
+        yield from _make(study, table, batches(study, missing(table, study, seeds, reported)), workers)
+
+
+def _make(study: Study, table: Path, due: list[list[tuple[str, int]]], workers: int) -> Iterator[tuple[str, int]]:
+    """Make the runs that are ``due``, and keep them."""
     running: dict[Future[list[list[Row]]], list[tuple[str, int]]] = {}
+    begun = False
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         while due or running:
             # as many as there are workers: after an interrupt a pool still makes what waits in its own queue
@@ -61,25 +73,31 @@ def compare(
                 running[pool.submit(run_batch, study, batch)] = batch
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 for made, rows in zip(running.pop(done), done.result(), strict=True):
+                    if not begun:
+                        begin(study, table)
+                    begun = True
                     append(study, table, *made, rows)
                     yield made
 
 
 def begin(study: Study, table: Path) -> None:
-    """Write the note beside ``table``, and the table's header if there is none.
-
-    Raises ``ValueError`` if a note is there that describes other settings.
-    """
-    described, note = describe(study), table.with_suffix(".json")
-    if (
-        note.exists()
-        and compared(json.loads(note.read_text(encoding="utf-8")), study.methods) != described["comparison"]
-    ):
-        raise ValueError(f"{note} describes other settings; choose another file, or remove {table} and {note}")
+    """Write the note beside ``table``, and the table's header if there is none. Raises as :func:`check_note` does."""
+    check_note(study, table)
     table.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+    replace_text(table.with_suffix(".json"), json.dumps(describe(study), indent=1) + "\n")
     if not table.exists():
-        table.write_text(",".join(columns(study)) + "\n", encoding="utf-8")
+        replace_text(table, _text([columns(study)]))
+
+
+def check_note(study: Study, table: Path) -> None:
+    """Raise ``ValueError`` if there is a ``table``, and the note beside it is missing or describes other settings."""
+    note = table.with_suffix(".json")
+    if not table.exists():
+        return
+    if not note.exists():
+        raise ValueError(f"{table} lacks its note {note}, which tells what it holds; choose another file")
+    if compared(read_note(note), study.methods) != describe(study)["comparison"]:
+        raise ValueError(f"{note} describes other settings; choose another file, or remove {table} and {note}")
 
 
 def columns(study: Study) -> list[str]:
@@ -95,13 +113,35 @@ def columns(study: Study) -> list[str]:
 
 
 def append(study: Study, table: Path, method: str, seed: int, rows: list[Row]) -> None:
-    """Write one run at the end of ``table``, in one piece, in the columns that the table has: older ones have fewer."""
-    with table.open(encoding="utf-8", newline="") as file:
-        named = [LABEL_NAMES.get(column, column) for column in next(csv.reader(file))]
+    """Write one run at the end of ``table``, all of it or nothing, in the columns that the table has: older ones have
+    fewer.
+    """
+    named = [LABEL_NAMES.get(column, column) for column in mend(study, table)]
     run_of = dict(method=method, seed=seed, **study.methods[method].labels)
     lines = [[_short((run_of | row).get(column)) for column in named] for row in rows]
-    with table.open("a", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(lines)
+    replace_text(table, table.read_bytes().decode() + _text(lines))
+
+
+def mend(study: Study, table: Path) -> list[str]:
+    """Take out of ``table``, with a warning, what a cut has left of a run. Returns the table's columns."""
+    sheet = _sheet(study, table)
+    parts = sheet.parts(study.tokens_of)
+    if parts or sheet.torn:
+        which = "; ".join(f"{method}, seed {seed}" for method, seed in parts) or "a run"
+        warnings.warn(f"{table} holds only a part of {which}, which is taken out", stacklevel=2)
+        whole = chain(*(rows for run, rows in sheet.runs.items() if run not in parts))
+        replace_text(table, _text([sheet.columns, *whole]))
+    return sheet.columns
+
+
+def _sheet(study: Study, table: Path) -> Sheet:
+    return read_sheet(table).renamed(study.methods, study.methods)
+
+
+def _text(lines: Iterable[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
 
 
 def _short(value: float | str | None) -> str:

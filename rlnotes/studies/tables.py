@@ -3,12 +3,14 @@
 import csv
 import json
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from rlnotes.files import read_lines
 
 LABELS = ("recipe", "task", "rollout", "rate")
 COUNTERS = ("seed", "step", "tokens")
@@ -173,31 +175,103 @@ def stored() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_PACKAGE.rglob("[0-9][0-9]_*.csv"), key=lambda path: path.stem)}
 
 
+class Sheet(NamedTuple):
+    """A table's file as it stands: ``columns`` as it calls them, and the rows of ``runs[method, seed]``, their cells.
+
+    It is ``torn`` if it ends in the middle of a row. The run that comes last may then lack more.
+    """
+
+    columns: list[str]
+    runs: dict[tuple[str, int], list[list[str]]]
+    torn: bool
+
+    def renamed(self, known: Container[str], methods: Container[str]) -> "Sheet":
+        """With the present names of what is not ``known``. Raises ``ValueError`` for one that is not in ``methods``."""
+        runs = {(canonical(method, known), seed): rows for (method, seed), rows in self.runs.items()}
+        if strange := [method for method, _ in runs if method not in methods]:
+            raise ValueError(
+                f"the table holds runs of {strange[0]!r}, which its note does not name; remove their lines"
+            )
+        return self._replace(runs=runs)
+
+    def parts(self, budget: Callable[[str], int]) -> list[tuple[str, int]]:
+        """The runs that are not there to their end, ``budget(method)`` tokens."""
+        place, last = self.columns.index("tokens"), next(reversed(self.runs), None)
+        return [
+            run
+            for run, rows in self.runs.items()
+            if (self.torn and run == last) or max(int(row[place]) for row in rows) < budget(run[0])
+        ]
+
+
+def read_sheet(table: Path) -> Sheet:
+    """The file of a table. A byte-order mark and blank lines are no rows.
+
+    Raises ``ValueError`` naming a line that is no row, if it is not the last, and one of a run that is there twice.
+    """
+    lines, tail = read_lines(table)
+    reader = csv.reader(f"{line}\n" for line in lines)
+    columns = next(filter(None, reader), [])
+    if not {"method", *COUNTERS} <= {*columns}:
+        raise ValueError(f"{table} is no table of a study, whose first line names its columns; choose another file")
+    method, seed, step, tokens = (columns.index(name) for name in ("method", *COUNTERS))
+    sheet, broken, steps = Sheet(columns, {}, torn=False), "", {}
+    for row in filter(None, reader):
+        if broken:
+            raise ValueError(broken)
+        where = f"{table}, line {reader.line_num}"
+        if len(row) != len(columns) or not all(row[place].isdecimal() for place in (seed, step, tokens)):
+            broken = f"{where} is no row of {len(columns)} cells; mend it, or remove all lines of its run"
+            continue
+        run = row[method], int(row[seed])
+        if int(row[step]) < steps.get(run, 0):
+            raise ValueError(f"{where} begins {run[0]}, seed {run[1]}, which is there already; remove one of the two")
+        steps[run] = int(row[step])
+        sheet.runs.setdefault(run, []).append(row)
+    return sheet._replace(torn=bool(broken or tail.strip()))
+
+
+def read_note(note: Path) -> dict[str, Any]:
+    """What stands in the note beside a table. Raises ``ValueError`` if that describes no study."""
+    try:
+        found = json.loads(note.read_text(encoding="utf-8-sig"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not {"base", "methods", "tokens"} <= {*found.get("comparison", ())}:
+        raise ValueError(f"{note} describes no study; choose another file, or remove it")
+    return found
+
+
 def read_table(name: str, table: Path, note: Path) -> Table:
-    """The table in the file ``table``, and what stands in the ``note`` beside it."""
-    settings = json.loads(note.read_text(encoding="utf-8"))
+    """The table in the file ``table``, and what stands in the ``note`` beside it.
+
+    Raises ``ValueError`` for a table that does not hold its runs whole.
+    """
+    settings = read_note(note)
     made_of = settings["comparison"]
-    header, *lines = csv.reader(table.read_text(encoding="utf-8").splitlines())
-    columns = [LABEL_NAMES.get(column, column) for column in header]
-    known = made_of["methods"] if "recipe" in header else ()  # an older table has no such column
+    sheet = read_sheet(table)
+    known = made_of["methods"] if "recipe" in sheet.columns else ()  # an older table has no such column
     made_of["methods"] = {canonical(method, known): own for method, own in made_of["methods"].items()}
-    grouped: dict[str, dict[int, list[dict[str, str]]]] = {name: {} for name in made_of["methods"]}
-    for line in lines:  # methods in the note's order, not in that of their ends
-        row = dict(zip(columns, line, strict=True))
-        row["method"] = canonical(row["method"], known)
-        if "recipe" in row and not known:
-            row["recipe"] = canonical(row["recipe"])
-        grouped[row["method"]].setdefault(int(row["seed"]), []).append(row)
+    sheet = sheet.renamed(known, made_of["methods"])
+    found = Table(name, {}, settings)
+    if (parts := sheet.parts(found.budget)) or sheet.torn:
+        which = "{}, seed {}".format(*parts[0]) if parts else "a run"
+        raise ValueError(f"{table} holds only a part of {which}; the command that made it makes that again")
+    names = [LABEL_NAMES.get(column, column) for column in sheet.columns]
     tuning = made_of.get("tuning_seeds", [])
-    rows, tuned, labels, clipped = {}, {}, {}, {}
-    for method, runs in grouped.items():
-        for seed in sorted(runs):
-            steps = [line for line in runs[seed] if not line.get("token")]
-            (tuned if seed in tuning else rows).setdefault(method, {})[seed] = {
-                key: np.array([float(line[key] or "nan") for line in steps])
+    for method in made_of["methods"]:  # in the note's order, not in that of their ends
+        for seed in sorted(seed for own, seed in sheet.runs if own == method):
+            rows = [dict(zip(names, row, strict=True)) for row in sheet.runs[method, seed]]
+            steps = [row for row in rows if not row.get("token")]
+            columns = {
+                key: np.array([float(row[key] or "nan") for row in steps])
                 for key in steps[0]
                 if key not in (*TEXT, "seed")
             }
-            labels[method] = {key: steps[0][key] for key in LABELS if key in steps[0]}
-            clipped.setdefault(method, {})[seed] = [line for line in runs[seed] if line.get("token")]
-    return Table(name, rows, settings, tuned, labels, clipped)
+            (found.tuning if seed in tuning else found.rows).setdefault(method, {})[seed] = columns
+            found.labels[method] = {key: steps[0][key] for key in LABELS if key in steps[0]}
+            if "recipe" in found.labels[method] and not known:
+                found.labels[method]["recipe"] = canonical(found.labels[method]["recipe"])
+            clipped = [dict(row, method=method) for row in rows if row.get("token")]
+            found.clipped.setdefault(method, {})[seed] = clipped
+    return found

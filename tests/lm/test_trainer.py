@@ -233,18 +233,19 @@ def test_shipped_weights_are_used_and_solve_a_third():
 def test_metrics_are_logged_once_per_step_also_after_a_cut(tmp_path):
     config = replace(WARM, steps=5)
     trainer = Trainer(config)
-    run = recorded(trainer, tmp_path, checkpoint_every=4)
+    run = recorded(trainer, tmp_path / "run", checkpoint_every=4)
     for _ in range(11):  # 8 warm-start updates and 3 RL steps; the last checkpoint holds 8
         next(run)
-    log = tmp_path / "metrics.jsonl"
-    cut_short = log.read_text(encoding="utf-8") + '{"phase": 1, "st'
-    again = Trainer.load(tmp_path / "checkpoints")
+    killed = shutil.copytree(tmp_path / "run", tmp_path / "killed")  # what a kill would leave now
+    log = killed / "metrics.jsonl"
+    log.write_text(log.read_text(encoding="utf-8") + '{"phase": 1, "st', encoding="utf-8")
+    again = Trainer.load(killed / "checkpoints")
     assert again.step == 0 and again.warm_updates == 8
-    log.write_text(cut_short, encoding="utf-8")
-    list(recorded(again, tmp_path, checkpoint_every=4))
-    logged = [(row["phase"], row["step"]) for row in read_metrics(tmp_path)]
+    with pytest.warns(UserWarning, match="ends in the middle of a line"):
+        list(recorded(again, killed, checkpoint_every=4))
+    logged = [(row["phase"], row["step"]) for row in read_metrics(killed)]
     assert logged == [(0, i) for i in range(1, 9)] + [(1, i) for i in range(1, 6)]
-    assert list((tmp_path / "tensorboard").iterdir())
+    assert list((killed / "tensorboard").iterdir())
 
 
 def test_a_step_is_fast_enough_to_watch():

@@ -95,5 +95,5 @@ def test_a_method_of_ones_own_may_have_an_older_name(tmp_path: Path):
     table = tmp_path / "t.csv"
     begin(study, table)
     begin(study, table)
-    append(study, table, "token, needle 1e-4", 0, [dict(step=0, tokens=0, accuracy=0.1)])
+    append(study, table, "token, needle 1e-4", 0, [dict(step=0, tokens=50, accuracy=0.1)])
     assert list(read_table("t", table, table.with_suffix(".json")).rows) == ["token, needle 1e-4"]
