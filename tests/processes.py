@@ -68,3 +68,33 @@ def spawned(group: int) -> int:
             with contextlib.suppress(OSError):
                 found += b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return found
+
+
+WRITES = """
+import sys, time
+from pathlib import Path
+from rlnotes.files import sole_writer
+with sole_writer(Path(sys.argv[1])):
+    print("writes", flush=True)
+    time.sleep(600)
+"""
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[subprocess.Popen]:
+    """Another process that writes to ``folder``."""
+    with running(sys.executable, "-c", WRITES, str(folder)) as process:
+        assert process.stdout is not None and process.stdout.readline() == "writes\n"
+        yield process
+
+
+@contextlib.contextmanager
+def full_disk(left: int) -> Iterator[None]:
+    """No file may grow beyond ``left`` bytes: writes are cut there, and then refused, as on a disk that is full."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (left, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -43,7 +43,7 @@ def _kept(trainer: Trainer, out: Path, log: io.FileIO, checkpoint_every: int) ->
     interrupts = HeldInterrupts()
     run = trainer.run()
     writer = _tensorboard(out)
-    whole = True  # the trainer stands between two steps
+    whole = True  # the trainer stands between two steps, and their record with it
 
     def save() -> None:
         os.fsync(log.fileno())  # no checkpoint without the lines before it
@@ -54,10 +54,11 @@ def _kept(trainer: Trainer, out: Path, log: io.FileIO, checkpoint_every: int) ->
             with interrupts:  # a step and its record are one piece of work
                 whole = False
                 row = next(run, None)
+                if row is not None:
+                    append_line(log, json.dumps(row))
                 whole = True
                 if row is None:
                     return
-                append_line(log, json.dumps(row))
                 if writer is not None:
                     phase = "rl" if row["phase"] else "warm_start"
                     for name, value in row.items():
