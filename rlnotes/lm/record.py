@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from rlnotes.files import append_line, read_lines, replace_text, sole_writer
@@ -15,7 +15,7 @@ from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.trainer import Trainer
 
 
-def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Iterator[Metrics]:
+def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Generator[Metrics, None, None]:
     """Run ``trainer`` and keep the run in ``out``. Yields the metrics as :meth:`Trainer.run` does.
 
     ``out/checkpoints`` gets a checkpoint at the start, every ``checkpoint_every`` steps, and at the end, an
@@ -23,8 +23,9 @@ def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Iterato
     ``out/metrics.jsonl`` gets one line a step; lines of steps that a kill cut off from their checkpoint are dropped,
     because they will be run again. Of several processes rank 0 keeps the run, and the others do their part.
 
-    Raises ``ValueError``, before anything is changed, if something else writes to ``out`` now, or if it holds another
-    run, this one further on, or metrics that cannot be read.
+    Nothing else can write to ``out`` until the run has ended, or was closed: ``run.close()``. Raises ``ValueError``,
+    before anything is changed, if something else writes there now, or if ``out`` holds another run, this one further
+    on, or metrics that cannot be read.
     """
     if checkpoint_every < 1:
         raise ValueError(f"checkpoint_every is {checkpoint_every}; it must be at least 1")
@@ -38,7 +39,7 @@ def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Iterato
             yield from _kept(trainer, out, log, checkpoint_every)
 
 
-def _kept(trainer: Trainer, out: Path, log: io.FileIO, checkpoint_every: int) -> Iterator[Metrics]:
+def _kept(trainer: Trainer, out: Path, log: io.FileIO, checkpoint_every: int) -> Generator[Metrics, None, None]:
     """The steps of the run, each with its record."""
     interrupts = HeldInterrupts()
     run = trainer.run()
