@@ -19,29 +19,37 @@ def sole_writer(folder: Path, name: str = "") -> Iterator[None]:
     ``folder`` is made if need be, and goes again if it stays empty. The system drops the lock of a process that dies,
     so a kill holds up nobody. Raises ``ValueError`` that names the process which writes there now.
     """
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
     file = folder / (f".{name}.lock" if name else ".lock")
     holder = file.with_suffix(".process")  # Windows lets nobody read a locked file
     lock = FileLock(file, timeout=0, thread_local=False)  # a generator may end in another thread
+    with _made(folder):
+        try:
+            lock.acquire()
+        except Timeout:
+            raise ValueError(
+                f"{folder / name} is being written by {_named(holder)}; wait for it, end it, or choose another place"
+            ) from None
+        try:
+            holder.write_text(f"{os.getpid()} on {platform.node()}", encoding="utf-8")
+            yield
+        finally:
+            holder.unlink(missing_ok=True)
+            if os.name != "nt":  # where the library does it
+                file.unlink(missing_ok=True)  # while locked: who waits for it sees that it is gone, and makes another
+            lock.release()
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make ``folder`` and what it lies in; in the end remove of them what is empty."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        lock.acquire()
-    except Timeout:
-        raise ValueError(
-            f"{folder / name} is being written by {_named(holder)}; wait for it, end it, or choose another place"
-        ) from None
-    try:
-        holder.write_text(f"{os.getpid()} on {platform.node()}", encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
         yield
     finally:
-        holder.unlink(missing_ok=True)
-        if os.name != "nt":  # where the library does it
-            file.unlink(missing_ok=True)  # while it is locked: who waits for it sees that it is gone, and makes another
-        lock.release()
         for path in made:
-            if any(path.iterdir()):
-                break
-            path.rmdir()
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
 
 
 def _named(holder: Path) -> str:

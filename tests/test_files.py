@@ -62,6 +62,15 @@ def test_a_text_that_does_not_fit_leaves_what_was_there(tmp_path: Path, left: in
     assert path.read_bytes() == b"before" and len(list(tmp_path.iterdir())) == 1
 
 
+def test_a_text_takes_its_place_in_one_move(tmp_path: Path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"before")
+    seen = []
+    monkeypatch.setattr(os, "replace", lambda source, target: seen.append((source.read_bytes(), target.read_bytes())))
+    replace_text(path, "the new one")
+    assert seen == [(b"the new one", b"before")]
+
+
 def test_a_text_replaces_what_a_link_leads_to(tmp_path: Path):
     (tmp_path / "far").mkdir()
     (tmp_path / "near").symlink_to(tmp_path / "far" / "a.csv")
