@@ -45,8 +45,8 @@ def read(table: Path):
 
 @pytest.mark.filterwarnings("ignore:.*holds only a part")
 def test_a_table_cut_at_any_byte_of_its_last_run_is_made_whole_again(table: Path, monkeypatch):
-    """But where the cut is between two rows on tokens: nothing tells that some are missing. Where it is in a run's first
-    row, that may be the row of the run before, which is made again, too.
+    """But where the cut is between two rows on tokens: nothing tells that some are missing. A cut in a run's first row
+    may be in one more row of the run before, which is made again, too.
     """
     monkeypatch.setattr("os.fsync", lambda _: None)  # which is slow, and not what is tried here
     whole, kept = table.read_bytes(), 0
