@@ -128,7 +128,7 @@ def code(path: Path) -> ast.AST:
 def shown() -> list[str]:
     """Functions and classes of ``PARTS`` in the code of chapters, by the names with which their modules define them."""
     found = set()
-    for path in sorted((ROOT / "course").glob("[0-9]*.ipynb")):
+    for path in sorted((ROOT / "course").rglob("[0-9]*.ipynb")):
         for module, name in used(code(path)):
             try:
                 thing = getattr(import_module(module), name)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rlnotes.notebook.form import Page
+
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -84,13 +86,18 @@ def test_readme_lists_all_chapters_in_order():
 
 
 def test_the_readme_says_which_edition_a_chapter_is_of():
-    """A chapter of the second edition has a deeper page."""
+    """A chapter of the second edition says so itself, and has a deeper page."""
     rows = re.findall(r"^\| \[\d\d [^]]*\]\(course/(\w+)\.ipynb\) \|.*\| ([^|]*) \|$", README, re.MULTILINE)
     assert [chapter for chapter, _ in rows] == CHAPTERS
     for chapter, status in rows:
         assert status in ("first edition", "second edition"), chapter
-        if status == "second edition":
-            assert (ROOT / "course" / "deeper" / f"{chapter}.ipynb").exists(), chapter
+        page = Page.read(ROOT / "course" / f"{chapter}.ipynb")
+        assert page.is_second_edition == (status == "second edition"), chapter
+        assert page.partner.exists() or not page.is_second_edition, chapter
+
+
+def test_every_deeper_page_belongs_to_a_chapter():
+    assert {path.stem for path in (ROOT / "course" / "deeper").glob("*.ipynb")} <= set(CHAPTERS)
 
 
 CITATION = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
@@ -127,7 +134,7 @@ def test_no_page_or_badge_shows_an_address_that_is_not_set():
         "course/*.ipynb",
         "course/book/*.md",
         "course/book/*.py",
-        "course/book/*.ipynb",
+        "course/book/**/*.ipynb",
         "course/book/api/*",
         "course/deeper/*",
         "rlnotes/**/*.py",
@@ -169,7 +176,7 @@ def test_cited_equations_exist():
         known = {(row["seed"][:3], label) for row in csv.DictReader(file) for label in row["label"].split(" / ")}
     found = {
         citation
-        for pattern in ("rlnotes/**/*.py", "course/*.ipynb")
+        for pattern in ("rlnotes/**/*.py", "course/*.ipynb", "course/deeper/*.ipynb")
         for path in ROOT.glob(pattern)
         for citation in cited(path.read_text(encoding="utf-8"))
     }

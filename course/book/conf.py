@@ -49,9 +49,8 @@ nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json
 nb_ipywidgets_js = {}
 myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-myst_heading_slug_func = (
-    "plain_markdown.jupyter_slug"  # so that a link to a heading leads there in JupyterLab too
-)
+# a link to a heading leads there in JupyterLab too
+myst_heading_slug_func = "plain_markdown.jupyter_slug"
 myst_links_external_new_tab = True
 
 # Sphinx numbers the equations that have a label. MathJax must not number them too; \tag works all the same.

@@ -56,7 +56,8 @@ def table(rows: Sequence[Mapping[str, Any]], caption: str = "", **decimals: int)
     """The table of ``rows``, each a cell's content by the name of its column; a row may lack some.
 
     Numbers stand to the right. Those of a column have the same decimals: three digits for the largest one, or what
-    ``decimals`` says for the column of this name. Raises ``ValueError`` if there is no row, or no such column.
+    ``decimals`` says for the column of this name. Raises ``ValueError`` if there is no row, or no such column, and
+    ``TypeError`` for an array or a tensor in a cell.
 
     >>> print(table([{"arm": "clip", "KL": 0.0123, "steps": 8}, {"arm": "unclipped", "KL": 0.4}]).text())
     arm           KL  steps
@@ -69,6 +70,10 @@ def table(rows: Sequence[Mapping[str, Any]], caption: str = "", **decimals: int)
     if unknown := sorted(set(decimals) - set(names)):
         raise ValueError(f"decimals names {', '.join(unknown)}; the columns are {', '.join(names)}")
     values = [[row.get(name) for row in rows] for name in names]
+    for name, column in zip(names, values, strict=True):
+        for value in column:
+            if hasattr(value, "shape") and not isinstance(value, Real):
+                raise TypeError(f"column {name!r} holds a {type(value).__name__}; give a number, for example x.item()")
     columns = [_texts(column, decimals.get(name)) for name, column in zip(names, values, strict=True)]
     right = [all(_is_number(value) for value in column if value is not None) for column in values]
     return Table(caption, names, columns, right)

@@ -12,13 +12,23 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from rlnotes.notebook.form import Page as Notebook
+
 ROOT = Path(__file__).parents[2]
-NOTEBOOKS = sorted((ROOT / "course").glob("*.ipynb"))
+COURSE = ROOT / "course"
+NOTEBOOKS = [path for folder in (COURSE, COURSE / "deeper") for path in sorted(folder.glob("*.ipynb"))]
 MATHJAX = "_static/mathjax/"  # comes from npm with `make book`, so it may be missing here
 CHAPTERS = [path for path in NOTEBOOKS if path.stem != "errata"]
-each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 pytestmark = pytest.mark.extras
+
+
+def name_of(path: Path) -> str:
+    """The page of a notebook in the book, without its ending."""
+    return path.relative_to(COURSE).with_suffix("").as_posix()
+
+
+each = pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
+each_chapter = pytest.mark.parametrize("path", CHAPTERS, ids=name_of)
 
 
 class Page(HTMLParser):
@@ -82,7 +92,7 @@ def prose(path: Path) -> str:
 
 
 def test_every_chapter_has_a_page_and_a_place_in_the_list(pages: dict[str, Page]):
-    chapters = {f"{path.stem}.html" for path in NOTEBOOKS}
+    chapters = {f"{name_of(path)}.html" for path in NOTEBOOKS}
     assert chapters
     rooms = (f"book/api/{room}" for room in ("objectives", "estimators", "bounds", "exact", "commands"))
     others = (*rooms, "index", "search", "book/index", "book/bibliography", "book/concordance", "book/symbols")
@@ -95,39 +105,44 @@ def test_every_chapter_has_a_page_and_a_place_in_the_list(pages: dict[str, Page]
 def test_each_figure_is_there_once_with_its_alternative_text(pages: dict[str, Page], path: Path):
     outputs = [output for cell in cells(path, "code") for output in cell["outputs"]]
     stored = [output["metadata"]["image/png"]["alt"] for output in outputs if "image/png" in output.get("data", {})]
-    pictures = [values for tag, values in pages[f"{path.stem}.html"].tags if tag == "img"]
-    shown = [picture["alt"] for picture in pictures if not picture["src"].startswith("_static/")]
+    pictures = [values for tag, values in pages[f"{name_of(path)}.html"].tags if tag == "img"]
+    shown = [picture["alt"] for picture in pictures if "_static/" not in picture["src"]]
     assert shown == stored
     assert all(shown)
 
 
 @each
 def test_formulas_keep_their_numbers_and_solutions_their_code(pages: dict[str, Page], path: Path):
-    page, text = pages[f"{path.stem}.html"], prose(path)
+    page, text = pages[f"{name_of(path)}.html"], prose(path)
     assert re.findall(r"\\tag\{.*?\}", page.text) == re.findall(r"\\tag\{.*?\}", text)
-    assert sum(tag == "details" for tag, _ in page.tags) == text.count("<details>")
+    folds = text.count("<details>") + sum(
+        "hide-input" in cell["metadata"].get("tags", []) for cell in cells(path, "code")
+    )
+    for output in (output for cell in cells(path, "code") for output in cell["outputs"]):
+        folds += "".join(output.get("data", {}).get("text/html", "")).count("<details")
+    assert sum(tag == "details" for tag, _ in page.tags) == folds
     assert "```" not in page.text and "$$" not in page.text
 
 
 @each_chapter
 def test_statements_and_exercises_stand_in_boxes(pages: dict[str, Page], path: Path):
-    page, text = pages[f"{path.stem}.html"], prose(path)
+    page, text = pages[f"{name_of(path)}.html"], prose(path)
     boxes = [values for _, values in page.tags if "statement" in values.get("class", "").split()]
-    quoted = re.findall(r"^> \*\*(\w+) ?([\d.]*?)\.?\*\*", text, re.MULTILINE)
-    assert [box.get("id", "proof") for box in boxes] == [
+    quoted = re.findall(r"^> \*\*(Monday(?= card)|\w+)(?: card)? ?([\d.]*?)\.?\*\*", text, re.MULTILINE)
+    assert [box.get("id", box["class"].split()[-1]) for box in boxes] == [
         f"{kind}-{number}".lower().replace(".", "-").rstrip("-") for kind, number in quoted
     ]
     chapter = str(int(path.stem[:2]))
-    assert [number for _, number in quoted if number] == [
-        f"{chapter}.{place + 1}" for place in range(sum(bool(number) for _, number in quoted))
-    ]
+    numbers = [number for _, number in quoted if number]
+    first = len(Notebook.read(COURSE / path.name).boxes) + 1 if path.parent.name == "deeper" else 1
+    assert numbers == [f"{chapter}.{place}" for place in range(first, first + len(numbers))]
     exercises = re.findall(r"^### (\d\d)\.(\d+) ", text, re.MULTILINE)
     assert {f"exercise-{chapter}-{number}" for chapter, number in exercises} <= page.ids
 
 
 @each_chapter
 def test_a_number_in_the_text_leads_to_its_formula_and_a_paper_to_the_bibliography(pages: dict[str, Page], path: Path):
-    page, text = pages[f"{path.stem}.html"], prose(path)
+    page, text = pages[f"{name_of(path)}.html"], prose(path)
     links = page.targets("a")
     body = re.sub(r"\$\$.*?\$\$|\$.*?\$|`.*?`", "", text, flags=re.DOTALL)
     for number in set(re.findall(r"\\tag\{(\d+)\}", text)):
@@ -142,7 +157,8 @@ def test_a_number_in_the_text_leads_to_its_formula_and_a_paper_to_the_bibliograp
 
 @each
 def test_a_chapter_can_be_downloaded(pages: dict[str, Page], path: Path):
-    assert f"_sources/{path.name}" in pages[f"{path.stem}.html"].targets("a")
+    depth = "../" * name_of(path).count("/")
+    assert f"{depth}_sources/{name_of(path)}.ipynb" in pages[f"{name_of(path)}.html"].targets("a")
 
 
 ADDRESSES = {"repository": "https://github.com/someone/course", "contact": "ask@example.org", "doi": "10.1234/x"}

@@ -29,6 +29,7 @@ CELLS = (
 
 def write(path: Path, *sources: str) -> Path:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    notebook.metadata["rlnotes"] = {"edition": 2, "seconds": 900}
     notebook.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": {"state": {}}}
     nbformat.write(notebook, path)
     return path
@@ -49,6 +50,7 @@ def test_two_refreshes_store_the_same_and_nothing_that_differs_by_run(tmp_path: 
     assert without_seconds(path) == first
     notebook = json.loads(first)
     assert set(notebook["metadata"]) == {"kernelspec", "language_info", "rlnotes"}
+    assert notebook["metadata"]["rlnotes"] == {"edition": 2, "seconds": 0}  # what the author says of the page stays
     assert WIDGET not in first
     outputs = [cell["outputs"] for cell in notebook["cells"]]
     assert [len(found) for found in outputs] == [0, 1, 1, 1, 1]  # neither a widget alone nor a bar is left
