@@ -464,11 +464,18 @@ def symbols(page: Page) -> Iterator[str]:
             yield f"the list of symbols has {row[0]}, which no formula uses"
 
 
+def quiz(page: Page) -> Iterator[str]:
+    """One quiz."""
+    asked = [cell for cell in page.cells if cell.is_code and re.search(r"^quiz\(", cell.source, re.MULTILINE)]
+    if len(asked) != 1:
+        yield f"{len(asked)} cells call quiz(...); one does on each page"
+
+
 EVERYWHERE: tuple[Rule, ...] = (
     folding, lesson_only, rendered_tables, alternatives, symbols, boxes, deeper, links_inside,
 )  # fmt: skip
 CHAPTER: tuple[Rule, ...] = (
-    opening, honest_time, size, core_path, run_first, exercises, slider, monday, summary,
+    opening, honest_time, size, core_path, run_first, exercises, slider, monday, quiz, summary,
 )  # fmt: skip
 
 

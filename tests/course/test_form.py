@@ -158,6 +158,8 @@ PLANTED: list[tuple[str, str, Change, str]] = [
     ("monday", "an empty cell", replace("| above 0.5 |", "| |"), "empty cell"),
     ("monday", "rests on nothing", replace("[the theorem](#The-theorem-◆)", "theory"), "links to no cell"),
     ("links_inside", "a heading that is none", replace("(#The-experiment)", "(#An-experiment)"), "no heading"),
+    ("quiz", "none", drop("quiz"), "0 cells call quiz"),
+    ("quiz", "two", repeat("quiz", 1), "2 cells call quiz"),
     ("summary", "a row less", replace("| choose | which setting | [the experiment]", "[the experiment]"), "2 rows"),
     ("deeper", "no link", replace("(deeper/template.ipynb)", "(deeper)"), "no margin note"),
     ("deeper", "no margin note", replace("> *Deeper.* The proof", "The proof"), "no margin note"),
