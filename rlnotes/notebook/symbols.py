@@ -38,7 +38,7 @@ class Symbol(NamedTuple):
     """A letter with its accent, or the name in \\mathrm, and its index ("" for none)."""
 
     base: str
-    index: str = ""
+    subscript: str = ""
 
 
 class Entry(NamedTuple):
@@ -138,15 +138,15 @@ class SymbolTable:
 
     def entry(self, symbol: Symbol) -> Entry | None:
         """What explains ``symbol``: the entry with its index, with the first part of its index, or without one."""
-        first = re.split(r"[+,-]", symbol.index)[0]
-        for index in (symbol.index, first, ""):
+        first = re.split(r"[+,-]", symbol.subscript)[0]
+        for index in (symbol.subscript, first, ""):
             if found := self.heads.get(Symbol(symbol.base, index)):
                 return found
         indexed = {head for head in self.heads if head.base == symbol.base}
-        if len(indexed) == 1 and not symbol.index.isdigit():
+        if len(indexed) == 1 and not symbol.subscript.isdigit():
             return self.heads[indexed.pop()]
         if symbol.base.startswith("\\hat "):
-            return self.entry(Symbol(symbol.base.removeprefix("\\hat "), symbol.index))
+            return self.entry(Symbol(symbol.base.removeprefix("\\hat "), symbol.subscript))
         return None
 
     def needed(self, markdown: str) -> tuple[list[Entry], list[str]]:
@@ -158,5 +158,5 @@ class SymbolTable:
                 if entry is not None:
                     found.add(entry)
                 elif len(symbol.base.split()[-1].lstrip("\\")) == 1 or symbol.base.startswith("\\"):
-                    missing.append(symbol.base + (f"_{{{symbol.index}}}" if symbol.index else ""))
+                    missing.append(symbol.base + (f"_{{{symbol.subscript}}}" if symbol.subscript else ""))
         return [entry for entry in self.entries if entry in found], sorted(set(missing))

@@ -31,7 +31,7 @@ TABLE = SymbolTable(Path(__file__).parents[2] / "course" / "book" / "symbols.csv
     ],
 )
 def test_symbols_are_read_with_accent_and_index(formula: str, found: list[str]):
-    assert [one.base + (f"_{one.index}" if one.index else "") for one in symbols(formula)] == found
+    assert [one.base + (f"_{one.subscript}" if one.subscript else "") for one in symbols(formula)] == found
 
 
 def test_formulas_in_code_and_in_folds_do_not_count():

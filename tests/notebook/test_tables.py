@@ -12,8 +12,8 @@ from rlnotes.notebook import table
 ROWS = [{"arm": "clip", "KL": 0.0123, "steps": 8}, {"arm": "a < b & c", "KL": -0.4, "steps": 16}]
 
 
-def column(name: str, values: list[Any], **decimals: int) -> list[str]:
-    return list(table([{name: value} for value in values], **decimals).columns[0])
+def column(values: list[Any]) -> list[str]:
+    return list(table([{"x": value} for value in values]).columns[0])
 
 
 def test_the_text_is_aligned():
@@ -47,11 +47,11 @@ def test_the_html_is_one_table_with_a_caption_and_numbers_to_the_right():
     ],
 )
 def test_a_column_has_the_decimals_of_its_largest_number(values: list[Any], shown: list[str]):
-    assert column("x", values) == shown
+    assert column(values) == shown
 
 
 def test_decimals_can_be_said():
-    assert column("x", [0.5, 12.0], x=1) == ["0.5", "12.0"]
+    assert list(table([{"x": 0.5}, {"x": 12.0}], x=1).columns[0]) == ["0.5", "12.0"]
 
 
 def test_a_column_with_words_stands_to_the_left():

@@ -12,10 +12,10 @@ QUIZ = Quiz(
         Question(
             "A group of four responses gets the rewards 1, 1, 1, 1. What does it teach?",
             (
+                Choice("To do the same again", "That needs a positive advantage. The mean takes all of it away."),
                 Choice(
                     "Nothing: every advantage is 0", "The group's mean is 1, and each reward less 1 is 0.", right=True
                 ),
-                Choice("To do the same again", "That needs a positive advantage. The mean takes all of it away."),
                 Choice("To do something else", "That needs a negative advantage. Every one of them is 0."),
             ),
         ),
