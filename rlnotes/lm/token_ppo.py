@@ -1,9 +1,10 @@
 """PPO on a language model: one action is one token, and a critic judges every prefix. 002 section 4.7.4."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from rlnotes.estimators.divergences import kl_estimate
 from rlnotes.estimators.score_function import normalize_advantages
@@ -14,10 +15,11 @@ from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Task
 from rlnotes.objectives import PPO_CLIP, Batch, policy_loss
+from rlnotes.objectives.gates import Clip, no_gate
 from rlnotes.objectives.values import clipped_value_loss
 from rlnotes.settings import positive, within
 
-EPSILON = 0.2  # of PPO_CLIP
+EPSILON = 0.2  # of the band that metrics are about
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class TokenPPOConfig:
     """updates per pass"""
     lam: float = 0.95
     """of the advantages: 1 is the reward minus V, and smaller values trust the critic more"""
+    clip: float | None = 0.2
+    """epsilon of the clip; None for none"""
+    kl_limit: float | None = None
+    """no more updates on a rollout once KL(old, new) per token of a minibatch, in nats, is above it; None: no limit"""
     value_coefficient: float = 0.5
     """weight c_1 of the critic's loss"""
     learning_rate: float = 3e-4
@@ -54,10 +60,14 @@ def token_ppo(config: TokenPPOConfig, task: Task, policy: Transformer, critic: C
     """PPO on tokens. ``policy`` and ``critic`` are trained in place. Yields metrics per rollout.
 
     Metrics: ``step``; of the rollout before the updates ``reward``, its mean, and ``value``, the critic's mean at the
-    first token; ``value_loss``, the mean squared error against the targets, before; after the updates, on the rollout
-    they were made from, ``outside``, the share of tokens whose ratio is outside the clip, ``largest_ratio``, and
-    ``kl``, k3's estimate of KL(old, new) per token, in nats.
+    first token; ``value_loss``, the mean squared error against the targets, before; ``updates``, their number;
+    ``clipped``, the share of tokens whose gate is closed (without a clip: would be, at 0.2), mean over the minibatches,
+    and ``clipped_last``, that of the last one looked at; after the updates, on the rollout they were made from,
+    ``outside``, the share of tokens whose ratio is outside the band, ``largest_ratio``, and ``kl``, k3's estimate of
+    KL(old, new) per token, in nats.
     """
+    gate = no_gate if config.clip is None else Clip(config.clip, config.clip)
+    choices = replace(PPO_CLIP, gate=gate)
     data = torch.Generator().manual_seed(config.seed)
     generator = torch.Generator(policy.device).manual_seed(config.seed + 1)
     sampler = Sampler(task.max_response_length, task.vocabulary.eos)
@@ -73,21 +83,46 @@ def token_ppo(config: TokenPPOConfig, task: Task, policy: Transformer, critic: C
         advantages = token_advantages(rewards, old_values, mask, config.lam)
         targets = advantages + old_values  # (81): before they are normalised
         advantages = advantages.masked_scatter(mask, normalize_advantages(advantages[mask]))
-        for _ in range(config.epochs):
-            for rows in torch.randperm(config.prompts, generator=data).chunk(config.minibatches):
-                part = rollout.groups(rows)
-                batch = Batch(token_logp(policy, part), part.mask, advantages[rows], part.logp_behavior)
-                values = (critic.values(part), targets[rows], old_values[rows])
-                value_loss = clipped_value_loss(*(v[part.mask] for v in values), limit=None)
-                loss = policy_loss(PPO_CLIP, batch) + config.value_coefficient * value_loss
-                optimizer.zero_grad()
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(weights, config.gradient_clip)
-                optimizer.step()
-                warm_up.step()
+        closed, updates = [], 0
+        for rows in passes(config, data):
+            part = rollout.groups(rows)
+            batch = Batch(token_logp(policy, part), part.mask, advantages[rows], part.logp_behavior)
+            closed.append(closed_share(batch))
+            if config.kl_limit is not None and kl_of(batch) > config.kl_limit:
+                break
+            values = (critic.values(part), targets[rows], old_values[rows])
+            value_loss = clipped_value_loss(*(v[part.mask] for v in values), limit=None)
+            loss = policy_loss(choices, batch) + config.value_coefficient * value_loss
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(weights, config.gradient_clip)
+            optimizer.step()
+            warm_up.step()
+            updates += 1
         first = dict(reward=rewards.mean().item(), value=old_values[:, 0].mean().item())
         first["value_loss"] = (old_values - targets)[mask].square().mean().item()
-        yield dict(phase=1, step=step, **first, **look(policy, rollout))
+        during = dict(updates=updates, clipped=sum(closed) / len(closed), clipped_last=closed[-1])
+        yield dict(phase=1, step=step, **first, **during, **look(policy, rollout))
+
+
+def passes(config: TokenPPOConfig, generator: torch.Generator) -> list[Tensor]:
+    """Rows of every minibatch of a rollout, drawn in one go: a round that ends early asks for the same prompts next."""
+    orders = [torch.randperm(config.prompts, generator=generator) for _ in range(config.epochs)]
+    return [rows for order in orders for rows in order.chunk(config.minibatches)]
+
+
+@torch.no_grad()
+def closed_share(batch: Batch) -> float:
+    """Share of a minibatch's tokens that have gone out of the band the way their advantage wants."""
+    r, A = (batch.logp - batch.logp_behavior).exp(), batch.token_advantages
+    closed = ((r > 1 + EPSILON) & (A > 0)) | ((r < 1 - EPSILON) & (A < 0))
+    return closed[batch.mask].float().mean().item()
+
+
+@torch.no_grad()
+def kl_of(batch: Batch) -> float:
+    """k3's estimate of KL(old, new) per token of a minibatch, in nats."""
+    return kl_estimate((batch.logp_behavior - batch.logp)[batch.mask], "k3").mean().item()
 
 
 @torch.no_grad()

@@ -18,6 +18,7 @@ from rlnotes.lm.sampler import response_logits
 from rlnotes.lm.shard import ALONE, Shard
 from rlnotes.lm.tasks import Task, make_task
 from rlnotes.lm.tasks.rare_tokens import DistilledTask
+from rlnotes.lm.tasks.task import TimedStart
 
 # The warm start of a task whose examples are half wrong stops by its length: their accuracy has a ceiling of 1/2.
 SHIPPED: tuple[dict[str, Any], ...] = (
@@ -25,6 +26,7 @@ SHIPPED: tuple[dict[str, Any], ...] = (
     dict(task="sort", size=6),
     dict(task="sort", size=8),
     dict(task="ramble", size=2, warm_target=1.0, warm_limit=300),
+    dict(task="misled", size=5, warm_batch=128),
     dict(task="needle", size=4),
     dict(task="renamed", size=6),
 )
@@ -80,9 +82,9 @@ def warm_loss(
 def warm_schedule(task: Task, config: TrainConfig, updates: int) -> tuple[int, int, float]:
     """Most updates of a warm start, how many lie between two looks at the accuracy, and the learning rate of the next.
 
-    A task with a base policy knows the first and the last itself, and its accuracy is no reason to stop.
+    A task with a timed start knows the first and the last itself, and its accuracy is no reason to stop.
     """
-    if not isinstance(task, DistilledTask):
+    if not isinstance(task, TimedStart):
         return config.warm_limit, 2, config.warm_learning_rate
     learning_rate = task.warm_learning_rate * (1 - updates / task.warm_updates)
     return min(config.warm_limit, task.warm_updates), task.warm_updates, learning_rate

@@ -12,20 +12,15 @@ import torch
 from torch import Tensor
 
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.tasks.task import Examples, Task, Vocabulary, check_size, random_symbols, with_column
+from rlnotes.lm.tasks.task import Examples, TimedStart, Vocabulary, check_size, random_symbols, with_column
 
 DIGITS, USUAL, NEW = "0123456789", "abcdefghij", "ABCDEFGHIJ"
 _HEAD = f"\n={DIGITS}{USUAL}{NEW}"  # 32 tokens that mean something; all others are junk
 _JUNK = "".join(chr(0x100 + i) for i in range(224))  # letters of Latin Extended, the likeliest first
 
 
-class DistilledTask(Task):
+class DistilledTask(TimedStart):
     """A task with a base policy that is written down. A warm start fits the model to it, in place of right answers."""
-
-    warm_updates: int
-    """updates of the warm start"""
-    warm_learning_rate: float
-    """of its first update; it falls in a line to 0 behind the last"""
 
     @abstractmethod
     def base_policy(self, prompts: Tensor) -> Tensor:

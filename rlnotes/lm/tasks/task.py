@@ -121,6 +121,15 @@ class Task(ABC):
         return prompt, self.vocabulary.decode(rollout.tokens[row])
 
 
+class TimedStart(Task):
+    """A task whose warm start ends after a number of updates: the accuracy of its policy is no reason to stop."""
+
+    warm_updates: int
+    """updates of the warm start"""
+    warm_learning_rate: float
+    """of its first update; it falls in a line to 0 behind the last"""
+
+
 class ExactMatchTask(Task):
     """A task whose only right response is the answer that :meth:`solve` computes from the prompt."""
 
