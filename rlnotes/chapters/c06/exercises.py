@@ -4,63 +4,83 @@ import numpy as np
 from scipy.optimize import brentq
 
 from rlnotes.notebook.exercise import Exercise
+from rlnotes.studies.tables import load_rows
 
 
-def _surrogate(ratio: float, advantage: float, epsilon: float, dual: float) -> float:
-    """Region by region, from a drawing of the objective."""
-    if advantage >= 0:
-        return advantage * min(ratio, 1 + epsilon)
-    return advantage * min(max(ratio, 1 - epsilon), dual)
+def _ratio_after_one(epsilon: float) -> float:
+    """By the run itself: the largest ratio of the chapter's round after its first update."""
+    from rlnotes.chapters.c06.rounds import one_round, ratios_of  # only here: it needs torch
+
+    return ratios_of(one_round(), epsilon, 1)[1].max().item()
 
 
-def _push(ratio: float, advantage: float, epsilon: float, dual: float) -> float:
-    """By a central difference in the log-ratio."""
-    up, down = (_surrogate(ratio * float(np.exp(h)), advantage, epsilon, dual) for h in (1e-5, -1e-5))
-    return (up - down) / 2e-5
+def _lost_reference() -> tuple[str, float]:
+    """The column that falls most between two steps, counted in its own spread, and the second of them."""
+    rows = load_rows("06_log")
+    falls = {}
+    for name in ("reward", "clip_fraction", "kl_old", "kl_reference"):
+        column = np.array([row[name] for row in rows])
+        falls[name] = np.diff(column).min() / column.max(), rows[int(np.diff(column).argmin()) + 1]["step"]
+    name = min(falls, key=lambda key: falls[key][0])
+    return name, falls[name][1]
 
 
-def _hardest() -> float:
-    return max((0.5, 1.1, 4.0), key=lambda r: abs(_push(r, -1.0, 0.2, np.inf)))
+_PROBES = {
+    "A > 0, ratio 0.5": (0.5, 1.0),
+    "A > 0, ratio 1.1": (1.1, 2.0),
+    "A > 0, ratio 4": (4.0, 1.0),
+    "A < 0, ratio 0.5": (0.5, -1.0),
+    "A < 0, ratio 1.1": (1.1, -2.0),
+    "A < 0, ratio 4": (4.0, -1.0),
+    "A = 0, ratio 4": (4.0, 0.0),
+}
 
 
-def _gae(r, v, v_next, terminated, truncated, gamma, lam, stops=None, bootstraps=None) -> np.ndarray:
-    """Forwards, each entry as a sum of its own up to the end of its episode."""
-    stops = terminated | truncated if stops is None else stops
-    bootstraps = ~terminated if bootstraps is None else bootstraps
-    found = np.zeros(len(r))
-    for t in range(len(r)):
-        for k in range(t, len(r)):
-            error = r[k] + gamma * v_next[k] * bootstraps[k] - v[k]
-            found[t] += (gamma * lam) ** (k - t) * error
-            if stops[k]:
-                break
-    return found
+def _loss_and_slope(loss, ratio: float, advantage: float) -> np.ndarray:
+    """The loss of one token, and its derivative by the ratio."""
+    import torch  # only here: the other exercises work without it
+
+    r = torch.tensor([ratio], dtype=torch.float64, requires_grad=True)
+    value = loss(r, torch.tensor([advantage], dtype=torch.float64), 0.2).sum()
+    return np.array([value.item(), torch.autograd.grad(value, r)[0].item()])
 
 
-_NO = np.zeros(4, dtype=bool)
-_SECOND = np.arange(4) == 1
-_R, _V, _NEXT = np.ones(4), np.array([10.0, 10.0, 2.0, 2.0]), np.array([10.0, 10.0, 2.0, 2.0])
-_OTHER = (np.array([1.0, 0.0, 2.0, -1.0]), np.array([0.5, 1.0, 1.5, 0.2]), np.array([1.0, 0.7, 0.2, 3.0]))
+def _by_regions(ratio: float, advantage: float) -> np.ndarray:
+    """The same by a drawing: min(r, 1.2) for A > 0, max(r, 0.8) for A < 0."""
+    kept = min(ratio, 1.2) if advantage > 0 else max(ratio, 0.8)
+    return np.array([-kept * advantage, -advantage * (kept == ratio)])
 
 
-def _true_statements() -> str:
-    """Each tried on numbers."""
-    rng = np.random.default_rng(0)
-    r, a = np.exp(rng.normal(size=1000)), rng.normal(size=1000)
-    clipped = np.array([_surrogate(x, y, 0.2, np.inf) for x, y in zip(r, a, strict=True)])
-    dual = np.array([_surrogate(x, y, 0.2, 3.0) for x, y in zip(r, a, strict=True)])
-    promised, true = 9 * (0.5 * -0.16 + 0.5 * 0.2), 9 * (0.6 * -0.16 + 0.4 * 0.2)  # the fork of the chapter
-    mu, pi = np.array([1e-6, 1 - 1e-6]), np.array([1e-3, 1 - 1e-3])
-    tv, chi2 = np.abs(pi - mu).sum() / 2, (pi**2 / mu).sum() - 1
-    holds = {
-        "a": (clipped <= r * a + 1e-12).all(),
-        "b": promised <= true,
-        "c": _dragged(0.2, 0.2) <= 1.2,
-        "d": all(abs(_push(1.0, y, 0.2, 3.0) - y) < 1e-6 for y in a),
-        "e": chi2 < 10 * tv,
-        "f": np.array_equal(dual[a > 0], clipped[a > 0]),
-    }
-    return "".join(letter for letter, value in holds.items() if value)
+def _given(ratio, advantages, epsilon):
+    import torch
+
+    return -(torch.clamp(ratio, max=1 + epsilon) * advantages)
+
+
+def _both_sides(ratio, advantages, epsilon):
+    import torch
+
+    return -(torch.clamp(ratio, 1 - epsilon, 1 + epsilon) * advantages)
+
+
+def _larger(ratio, advantages, epsilon):
+    import torch
+
+    clipped = torch.clamp(ratio, 1 - epsilon, 1 + epsilon)
+    return -torch.maximum(ratio * advantages, clipped * advantages)
+
+
+def _sign(ratio, advantages, epsilon):
+    import torch
+
+    clipped = torch.clamp(ratio, 1 - epsilon, 1 + epsilon)
+    return torch.minimum(ratio * advantages, clipped * advantages)
+
+
+def _outer_minimum(ratio, advantages, epsilon):
+    import torch
+
+    return -torch.minimum(ratio, torch.clamp(ratio, 1 - epsilon, 1 + epsilon)) * advantages
 
 
 def _sigmoid(x: float) -> float:
@@ -73,8 +93,13 @@ def _dragged(x: float, epsilon: float) -> float:
     return 2 * _sigmoid(weight)
 
 
-def _logit(p: float) -> float:
-    return float(np.log(p / (1 - p)))
+def _updates_that_may_clip() -> int:
+    """By counting: which updates see a policy that is no longer the one that sampled."""
+    seen = 0
+    for epoch in range(2):
+        for minibatch in range(512 // 128):
+            seen += (epoch, minibatch) != (0, 0)
+    return seen
 
 
 def _token_advantages(reward: float, values: np.ndarray, lam: float) -> np.ndarray:
@@ -98,117 +123,80 @@ def _carried(errors: np.ndarray, lam: float) -> np.ndarray:
     return np.array([sum(lam ** (k - t) * errors[k] for k in range(t, len(errors))) for t in range(len(errors))])
 
 
-_PUSHES = (*((r, a, 0.2, 3.0) for r in (0.5, 0.9, 1.1, 2.0, 5.0) for a in (1.0, -2.0)), (2.0, -1.0, 0.1, 1.5))
-
 EXERCISES: dict[str, Exercise] = {
-    "06.0": Exercise(
-        cases=((),),
-        oracle=_hardest,
-        misconceptions={
-            "there the clip holds it: a bad token that is already rare gets no push": lambda: 0.5,
-            "inside the band it is pushed, with 1.1; but the push grows with the ratio": lambda: 1.1,
-        },
-        hints=(
-            "Look at the curve `clip` of the second panel, with A at -1.",
-            "For A < 0 nothing stops the line on the right.",
-        ),
-    ),
     "06.1": Exercise(
-        cases=(
-            (_R, _V, _NEXT, _NO, _SECOND, 0.9, 0.5),
-            (_R, _V, _NEXT, _SECOND, _NO, 0.9, 0.5),
-            (*_OTHER, _SECOND, np.arange(4) == 3, 0.99, 0.9),
-        ),
-        oracle=_gae,
+        cases=((),),
+        oracle=lambda: _ratio_after_one(0.1),
         misconceptions={
-            "a truncated step loses the value of its last state: only the recording stopped there": (
-                lambda r, v, n, te, tr, g, lam: _gae(r, v, n, te, tr, g, lam, bootstraps=~(te | tr))
+            "that is the edge of the band. The clip does not limit where a step goes, only which samples push": (
+                lambda: 1.1
             ),
-            "something of the next episode gets in: the sum must stop at a truncated step, too": (
-                lambda r, v, n, te, tr, g, lam: _gae(r, v, n, te, tr, g, lam, stops=te)
+            "the step does not get half as long. Before it every ratio is 1; is any gate closed there": (
+                lambda: (1 + _ratio_after_one(0.2)) / 2
             ),
-            "something of the next episode gets in: the sum must stop at both kinds of end": (
-                lambda r, v, n, te, tr, g, lam: _gae(r, v, n, te, tr, g, lam, stops=te & False)
-            ),
-            "after a terminated step nothing is worth having: its next value must not count": (
-                lambda r, v, n, te, tr, g, lam: _gae(r, v, n, te, tr, g, lam, bootstraps=np.ones(len(r), dtype=bool))
-            ),
-            "the two flags are exchanged": lambda r, v, n, te, tr, g, lam: _gae(r, v, n, tr, te, g, lam),
-            "each later TD error counts (gamma lam)^k; the gamma is missing": (
-                lambda r, v, n, te, tr, g, lam: _gae(r + g * n * ~te - v, 0 * v, 0 * v, te, tr, 1.0, lam)
-            ),
-            "the next row may be of the next episode: take `next_values`, not V of the next row": (
-                lambda r, v, n, te, tr, g, lam: _gae(r, v, np.append(v[1:], n[-1]), te, tr, g, lam)
-            ),
-            "these are the TD errors alone, which is lam = 0": (
-                lambda r, v, n, te, tr, g, lam: _gae(r, v, n, te, tr, g, 0.0)
-            ),
+            "half of the ratio: but nothing in the first update knows of epsilon": lambda: _ratio_after_one(0.2) / 2,
+            "1 is the ratio before the first update": lambda: 1.0,
         },
-        hints=(
-            "First all TD errors: r + gamma * v_next - v, where v_next counts as 0 if the step terminated.",
-            "Then go backwards. What is carried over a step is 0 if that step ended an episode in either way.",
-            "carry = delta[t] + gamma * lam * (0 if terminated[t] or truncated[t] else carry)",
-        ),
+        hints=("Which samples push in the first update, and does that depend on the band?",),
+        tolerance=0.03,
     ),
     "06.2": Exercise(
-        cases=_PUSHES,
-        oracle=_push,
+        cases=((),),
+        oracle=_lost_reference,
         misconceptions={
-            "this is the derivative with respect to the ratio; that of the ratio by log pi is the ratio once more": (
-                lambda r, a, e, c: _push(r, a, e, c) / r
-            ),
-            "a huge ratio still pushes: the dual clip is missing": lambda r, a, e, c: _push(r, a, e, np.inf),
-            "outside the band two of four regions stay open: those that moved the wrong way": (
-                lambda r, a, e, c: r * a if 1 - e <= r <= 1 + e else 0.0
-            ),
-            "nothing is held": lambda r, a, e, c: r * a,
-            "the dual clip is for A < 0 only, and a good token is held much earlier": (
-                lambda r, a, e, c: 0.0 if r > c or (a < 0 and r < 1 - e) else r * a
-            ),
-            "this is the objective itself; its derivative is asked for": _surrogate,
+            "the reward goes on rising, as it does in a run without a fault": ("reward", ...),
+            "the clip fraction rises and falls with the pace of learning, and nothing jumps": ("clip_fraction", ...),
+            "KL(old, new) stays within its own range: the rounds themselves are as long as before": ("kl_old", ...),
+            "the critic does its work: its loss falls once the reward is sure": ("value_loss", ...),
+            "the largest ratio of a round is of one token, and jumps in every run": ("largest_ratio", ...),
+            "the column is right. Say the first step that is wrong": ("kl_reference", ...),
         },
-        hints=(
-            "Where the gate is open the objective is r A, and d r / d log pi = r.",
-            "It is closed for A > 0 above 1 + epsilon, and for A < 0 below 1 - epsilon and above the dual clip.",
-            "Write three ifs that return 0.0, and then: return ratio * advantage",
-        ),
-        tolerance=1e-5,
+        hints=("Which number can fall only if something other than the policy has changed?",),
     ),
     "06.3": Exercise(
-        cases=((0.2, 0.2), (1.0, 0.2), (0.5, 0.1), (0.1, 0.05)),
-        oracle=_dragged,
+        cases=tuple(_PROBES.values()),
+        probes=tuple(_PROBES),
+        oracle=_by_regions,
+        measure=_loss_and_slope,
+        given=_given,
         misconceptions={
-            "1 + epsilon is where its own push ends; the other sample goes on pushing the weight they share": (
-                lambda x, e: 1 + e
+            "a clamp on both sides closes all four gates outside the band. The two on the wrong side must stay open": (
+                _both_sides
             ),
-            "this is the probability; the ratio compares it with the old one, 1/2": lambda x, e: _dragged(x, e) / 2,
-            "this is the weight at which the second one is held; now put it into the first": (
-                lambda x, e: _logit((1 + e) / 2) / x
-            ),
-            "the weight is multiplied by x in the second probability, so it must be divided by x here": (
-                lambda x, e: 2 * _sigmoid(x * _logit((1 + e) / 2))
-            ),
+            "the larger of the two terms closes the gates that should be open": _larger,
+            "the sign: a loss is minimised": _sign,
+            "the smaller *ratio* is not the smaller *term*: for A < 0 the order turns round": _outer_minimum,
         },
-        hints=(
-            "The second sample stops pushing where 2 sigmoid(x w) = 1 + epsilon. Solve for w.",
-            "The inverse of the sigmoid is log(p / (1 - p)), with p = (1 + epsilon) / 2.",
-            "p = (1 + epsilon) / 2; w = np.log(p / (1 - p)) / x; return 2 / (1 + np.exp(-w))",
-        ),
+        hints=("Take a bad token at ratio 4. What should its slope be, and what is it?",),
     ),
     "06.4": Exercise(
         cases=((),),
-        oracle=_true_statements,
+        oracle=lambda: _dragged(0.5, 0.2),
         misconceptions={
-            "(b) is what 'lower-bound style' suggests, and the fork is a counterexample": lambda: "abdf",
-            "(c) is false: a step is not limited, and other samples drag": lambda: "acdf",
-            "(e) is false: a TV below 0.001 can go with a mean squared ratio of 2": lambda: "adef",
-            "(f) is true: the dual clip looks at A < 0 only": lambda: "ad",
-            "(d) is true: at ratio 1 nothing is clipped, and the KL and its first gradient are 0": lambda: "af",
+            "1.2 is where the first sample stops pushing; the second goes on, and the weight is shared": lambda: 1.2,
+            "this is the probability; the ratio compares it with the old one, one half": lambda: _dragged(0.5, 0.2) / 2,
+            "this is the weight; now put it into the first probability": lambda: float(np.log(1.5)) / 0.5,
+            "the factor 0.5 stands in the second probability, so the weight must be divided by it": (
+                lambda: 2 * _sigmoid(0.5 * float(np.log(1.5)))
+            ),
+            "that is the case of the text, with the factor 0.2": lambda: _dragged(0.2, 0.2),
         },
-        hints=(
-            "Three are true.",
-            "Of the false ones one is about the return, one about what the clip holds, one about variance.",
-        ),
+        hints=("At which weight does the second ratio reach 1.2?",),
+        tolerance=0.006,
+    ),
+    "06.6": Exercise(
+        cases=((),),
+        oracle=_updates_that_may_clip,
+        misconceptions={
+            "in the first update every ratio is 1, so nothing can be clipped there": lambda: 8,
+            "both passes count: the second starts with a policy that has moved": lambda: 3,
+            "`ppo_mini_batch_size` counts prompts, and so does `train_batch_size`: n leaves the number as it is": (
+                lambda: 63
+            ),
+            "that is one pass": lambda: 4,
+            "n does not enter: it multiplies both sizes": lambda: 64,
+        },
+        hints=("How many updates are there in a round, and in which of them has the policy not moved yet?",),
     ),
     "06.5": Exercise(
         cases=(

@@ -1,0 +1,83 @@
+"""Figures of chapter 06."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from rlnotes.chapters.c06.experiment import ARMS, RATES, best_rates
+from rlnotes.chapters.c06.readings import Rows, by_rate, chosen
+from rlnotes.notebook.figures import STYLES, new_figure
+
+EPSILON = 0.2
+OPEN, BEYOND, CLOSED = STYLES[0]["color"], STYLES[1]["color"], "0.6"
+
+
+def push_map(ratio: np.ndarray, advantages: np.ndarray) -> tuple[Figure, str]:
+    """Every sample with its push as an arrow: to the right makes the token likelier. (n,) and (n,)."""
+    closed = ((advantages > 0) & (ratio > 1 + EPSILON)) | ((advantages < 0) & (ratio < 1 - EPSILON))
+    outside = np.abs(ratio - 1) > EPSILON
+    push, x = np.where(closed, 0.0, ratio * advantages), np.log(ratio.clip(0.05))
+    figure, (axis,) = new_figure(1, width=7.4, height=3.5)
+    axis.axvspan(np.log(1 - EPSILON), np.log(1 + EPSILON), color="0.93", zorder=0)
+    axis.axhline(0, color="0.4", linewidth=0.8)
+    kinds = (
+        (~closed & ~outside, OPEN, "o", "in the band: pushed"),
+        (~closed & outside, BEYOND, "s", "outside, on the wrong side: pushed, nothing limits it"),
+        (closed, CLOSED, "x", "outside, where it was meant to go: no push"),
+    )
+    for where, color, marker, label in kinds:
+        axis.plot(x[where], advantages[where], marker, color=color, markersize=3, label=f"{label} ({where.sum()})")
+        axis.quiver(
+            *(x[where], advantages[where], 0.12 * push[where], np.zeros(where.sum())),
+            **dict(angles="xy", scale_units="xy", scale=1, width=0.0018, color=color, alpha=0.7),
+        )
+    top = int(ratio.argmax())
+    axis.annotate(f"ratio {ratio[top]:.2f}", (x[top], advantages[top]), (8, 8), textcoords="offset points", fontsize=9)
+    ticks = [t for t in (0.05, 0.1, 0.25, 0.5, 0.8, 1, 1.2, 2, 4, 8) if t <= 1.3 * ratio.max()]
+    axis.set_xticks(np.log(ticks), [f"{tick:g}" for tick in ticks])
+    axis.set(xlabel="ratio (logarithmic axis; 0.05 and less at the left edge)", ylabel="advantage")
+    axis.legend(frameon=False, fontsize=8, loc="lower left")
+    words = (
+        f"{len(ratio)} tokens by ratio, 0.05 to {ratio.max():.2f}, and advantage, {advantages.min():.1f} to "
+        f"{advantages.max():.1f}, each with its push as an arrow. {kinds[0][0].sum()} are in the band from 0.8 to 1.2 "
+        f"and pushed. {kinds[2][0].sum()} are outside where their advantage wanted them, without a push. "
+        f"{kinds[1][0].sum()} are outside on the wrong side and still pushed."
+    )
+    return figure, words
+
+
+def rates(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
+    """The experiment: mean accuracy of each arm over the learning rate, and the untrained start as a line."""
+    figure, axes = new_figure(len(tasks), width=4.8, height=3.2)
+    best, words = best_rates([row for row in rows if row["role"] == "tuning"]), []
+    for axis, task in zip(axes, tasks, strict=True):
+        for arm, style in zip(ARMS, STYLES, strict=False):
+            scores = by_rate(rows, task, arm)
+            mean, error = scores.mean(1), scores.std(1, ddof=1) / scores.shape[1] ** 0.5
+            axis.errorbar(RATES, mean, error, label=arm, markersize=4, linewidth=1.3, capsize=2, **style)
+            words.append(f"{task}, {arm}: highest {mean.max():.2f} at {best[task, arm]:g}, lowest {mean.min():.2f}")
+        start = np.mean([row["sampled"][0] for row in chosen(rows, "tuning", task, "clip")])
+        axis.axhline(start, color="0.4", linewidth=1, linestyle=(0, (1, 1)))
+        axis.annotate("untrained", (RATES[0], start), (0, 3), textcoords="offset points", fontsize=8, color="0.3")
+        axis.set(xscale="log", xlabel="learning rate", ylabel="mean held-out accuracy", ylim=(-0.02, 1.02), title=task)
+    axes[0].legend(frameon=False, fontsize=8)
+    return figure, "; ".join(words) + "."
+
+
+def clip_fractions(found: dict[str, list[dict[str, Any]]]) -> tuple[Figure, str]:
+    """Mean change of accuracy in a round, by its clip fraction, for each task; bars are standard errors."""
+    figure, (axis,) = new_figure(1, width=6.4, height=3.0)
+    words = []
+    for (name, rows), style in zip(found.items(), STYLES, strict=False):
+        mean = [row["mean change"] for row in rows]
+        error = [row["standard error"] or 0.0 for row in rows]
+        axis.errorbar(range(len(rows)), mean, error, label=name, capsize=2, **style)
+        words.append(f"{name}: " + ", ".join(f"{row['clip fraction']} {row['mean change']:+.3f}" for row in rows))
+    longest = max(found.values(), key=len)
+    axis.set_xticks(range(len(longest)), [row["clip fraction"] for row in longest])
+    axis.axhline(0, color="0.4", linewidth=0.8)
+    axis.set(xlabel="clip fraction of the round", ylabel="change of held-out accuracy")
+    axis.legend(frameon=False, fontsize=8)
+    return figure, "; ".join(words) + "."

@@ -1,0 +1,65 @@
+"""The round of chapter 06 on which cells try their updates: a policy on its way, responses, and their advantages."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rlnotes.estimators.score_function import normalize_advantages
+from rlnotes.lm.config import preset_config
+from rlnotes.lm.critic import Critic, token_advantages
+from rlnotes.lm.model import Transformer
+from rlnotes.lm.rollout import Rollout
+from rlnotes.lm.sampler import Sampler, token_logp
+from rlnotes.lm.tasks import Misled
+from rlnotes.lm.token_ppo import TokenPPOConfig, token_ppo
+from rlnotes.lm.warm_start import load_weights
+from rlnotes.objectives.gates import Clip
+
+
+@dataclass(frozen=True)
+class Round:
+    """N responses of ``policy``, one to each prompt, with advantages (N, T)."""
+
+    task: Misled
+    policy: Transformer
+    rollout: Rollout
+    advantages: Tensor
+
+
+def shipped_start() -> tuple[Misled, Transformer]:
+    """The task of the chapter and the policy that comes with the package, which is sure of wrong answers."""
+    task = Misled()
+    policy = Transformer(preset_config("tiny", len(task.vocabulary), task.prompt_length + task.max_response_length))
+    load_weights(policy, "misled", task.size, "tiny")
+    return task, policy
+
+
+def one_round(n: int = 86, rounds: int = 4, seed: int = 0) -> Round:
+    """A round of PPO: after ``rounds`` of training, ``n`` fresh responses, and advantages as the critic sees them."""
+    task, policy = shipped_start()
+    critic = Critic(policy)
+    for _ in token_ppo(TokenPPOConfig(steps=rounds, learning_rate=6e-4, seed=seed), task, policy, critic):
+        pass
+    generator = torch.Generator().manual_seed(seed)
+    prompts = task.sample(n, generator).prompts
+    rollout = Sampler(task.max_response_length, task.vocabulary.eos).sample(policy, prompts, 1, generator)
+    with torch.no_grad():
+        values = critic.values(rollout)
+    advantages = token_advantages(task.reward(rollout), values, rollout.mask, lam=0.95)
+    scaled = normalize_advantages(advantages[rollout.mask])
+    return Round(task, policy, rollout, advantages.masked_scatter(rollout.mask, scaled))
+
+
+def ratios_of(made: Round, epsilon: float, updates: int, rate: float = 3e-4) -> list[Tensor]:
+    """The ratios (n,) of a round's tokens before the first of some updates with PPO's clip, and after each."""
+    policy, mask, found = deepcopy(made.policy), made.rollout.mask, []
+    optimizer, gate = torch.optim.Adam(policy.parameters(), rate), Clip(epsilon, epsilon)
+    for _ in range(updates + 1):
+        ratio = (token_logp(policy, made.rollout) - made.rollout.logp_behavior).exp()
+        found.append(ratio[mask].detach())
+        optimizer.zero_grad()
+        (-gate(ratio, made.advantages)[mask].mean()).backward()
+        optimizer.step()
+    return found

@@ -1,0 +1,39 @@
+"""The instrument panel: how far each update went, what it promised, and what came of it."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from rlnotes.lm.config import Metrics
+from rlnotes.notebook.figures import STYLES, new_figure
+
+PANELS = {
+    "kl": "KL(old, new) of a token (nats)",
+    "outside": "share of ratios outside the band",
+    "promised": "held-out surrogate: promised change",
+    "change": "true change of J",
+}
+
+
+def instrument_panel(runs: Mapping[str, Sequence[Metrics]], xlabel: str = "round") -> tuple[Figure, str]:
+    """Four curves of each run over its updates, and the same in words.
+
+    ``runs`` maps a name to rows that hold ``step`` and the keys of ``PANELS``, as
+    :func:`rlnotes.lm.instruments.instruments` gives them. KL has a logarithmic axis; the two changes share one, so that
+    a promise can be held against what came of it. Raises ``ValueError`` for a run without rows.
+    """
+    if empty := [name for name, rows in runs.items() if not rows]:
+        raise ValueError(f"runs[{empty[0]!r}] has no rows; give it the metrics of at least one update")
+    figure, axes = new_figure(len(PANELS), height=2.5)
+    words = []
+    for axis, (key, label) in zip(axes, PANELS.items(), strict=True):
+        for (name, rows), style in zip(runs.items(), STYLES, strict=False):
+            curve = [(row["step"], row[key]) for row in rows]
+            axis.plot(*zip(*curve, strict=True), label=name, markersize=3, linewidth=1.2, **style)
+            low, high = (pick(curve, key=lambda point: point[1]) for pick in (min, max))
+            words.append(f"{label}, {name}: minimum {low[1]:.3g} at {low[0]}, maximum {high[1]:.3g} at {high[0]}")
+        axis.set(xlabel=xlabel, ylabel=label)
+    axes[0].set_yscale("log")
+    axes[2].sharey(axes[3])
+    axes[0].legend(frameon=False, fontsize=8)
+    return figure, "; ".join(words) + "."
