@@ -16,7 +16,7 @@ from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, response_mask
 from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Reverse, ShortReverse
-from rlnotes.lm.token_ppo import TokenPPOConfig, look, token_ppo
+from rlnotes.lm.token_ppo import TokenPPOConfig, closed_share, look, token_ppo
 from rlnotes.lm.warm_start import load_weights
 from rlnotes.objectives import PPO_CLIP, Batch, policy_loss
 from rlnotes.objectives.values import clipped_value_loss
@@ -225,3 +225,42 @@ def test_seven_rollouts_teach_the_model_and_its_critic_what_is_usual():
     assert rows[0]["reward"] < 0.45 and rows[-1]["reward"] > 0.6
     assert rows[0]["value"] == 0
     assert abs(rows[-1]["value"] - rows[-1]["reward"]) < 0.25
+
+
+def rounds(**settings) -> tuple[list[dict[str, float]], Transformer]:
+    task = ShortReverse()
+    policy = random_model(task, 2)
+    config = replace(SMALL, steps=3, prompts=32, epochs=4, learning_rate=3e-2, **settings)
+    return list(token_ppo(config, task, policy, Critic(policy))), policy
+
+
+def test_a_limit_on_kl_ends_a_round_and_not_the_next():
+    free, _ = rounds()
+    held, _ = rounds(kl_limit=1e-3)
+    assert [row["updates"] for row in free] == [8, 8, 8]
+    assert all(1 <= row["updates"] < 8 for row in held)
+    assert held[0]["kl"] < free[0]["kl"]
+
+
+def test_a_round_that_ends_early_leaves_the_prompts_that_follow_as_they_are(monkeypatch: pytest.MonkeyPatch):
+    asked = []
+    monkeypatch.setattr(
+        ShortReverse,
+        "sample",
+        lambda self, n, g, split="train": asked.append(super(ShortReverse, self).sample(n, g)) or asked[-1],
+    )
+    rounds()
+    rounds(kl_limit=1e-3)
+    assert len(asked) == 6
+    for free, held in zip(asked[:3], asked[3:], strict=True):
+        assert torch.equal(free.prompts, held.prompts)
+
+
+def test_without_a_clip_a_closed_gate_pushes_on():
+    (_, clipped), (_, free) = rounds(), rounds(clip=None)
+    assert any(not torch.equal(p, q) for p, q in zip(clipped.parameters(), free.parameters(), strict=True))
+
+
+def test_closed_gates_are_those_that_went_where_their_advantage_wants_them():
+    batch = Batch.of_ratios([[1.5, 0.5, 1.0, 4.0], [1.5, 0.5, 1.1, 0.9]], [1, -1])
+    assert closed_share(batch) == pytest.approx(3 / 8)

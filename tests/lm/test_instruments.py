@@ -1,0 +1,49 @@
+"""What the instrument panel reads of an update."""
+
+from copy import deepcopy
+from itertools import islice
+
+import pytest
+import torch
+
+from rlnotes.chapters.c06.rounds import shipped_start
+from rlnotes.lm.critic import Critic
+from rlnotes.lm.instruments import instruments
+from rlnotes.lm.token_ppo import TokenPPOConfig, token_ppo
+
+
+def moved(size: float) -> dict[str, float]:
+    """Readings of one round that moves the weights along PPO's own update, ``size`` times as far."""
+    task, policy = shipped_start()
+
+    def one_round():
+        goal = deepcopy(policy)
+        list(token_ppo(TokenPPOConfig(steps=1, prompts=64, learning_rate=3e-4), task, goal, Critic(goal)))
+        with torch.no_grad():
+            for weight, to in zip(policy.parameters(), goal.parameters(), strict=True):
+                weight.lerp_(to, size)
+        yield dict(step=1)
+
+    (row,) = instruments(one_round(), task, policy, prompts=2048)
+    return row
+
+
+def test_no_move_reads_zero_everywhere():
+    still = moved(0.0)
+    assert all(still[name] == pytest.approx(0, abs=1e-6) for name in ("kl", "outside", "promised", "change"))
+    assert 0.03 < still["J"] < 0.08
+
+
+def test_of_a_small_move_the_promise_is_the_change():
+    """The surrogate has the gradient of J, up to the noise of 2048 responses."""
+    row = moved(0.1)
+    assert row["change"] != 0
+    assert row["promised"] == pytest.approx(row["change"], rel=0.35)
+
+
+def test_readings_are_of_each_round_alone():
+    task, policy = shipped_start()
+    run = token_ppo(TokenPPOConfig(steps=3, prompts=64), task, policy, Critic(policy))
+    first, second, third = islice(instruments(run, task, policy, prompts=64), 3)
+    assert {"step", "reward", "clipped", "kl", "outside", "promised", "change", "J"} <= set(third)
+    assert first["J"] != second["J"]

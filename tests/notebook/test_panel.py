@@ -1,0 +1,19 @@
+"""The figure of the instrument panel."""
+
+import pytest
+
+from rlnotes.notebook.panel import PANELS, instrument_panel
+
+ROWS = [dict(step=t, kl=0.01 * t, outside=0.1, promised=0.2, change=0.2 - 0.3 * (t == 3)) for t in (1, 2, 3)]
+
+
+def test_there_is_a_curve_for_each_run_in_each_panel_and_words_for_each():
+    figure, words = instrument_panel({"clip": ROWS, "unclipped": ROWS[:2]})
+    assert [len(axis.lines) for axis in figure.axes] == [2] * len(PANELS)
+    assert "true change of J, clip: minimum -0.1 at 3, maximum 0.2 at 1" in words
+    assert figure.axes[2].get_ylim() == figure.axes[3].get_ylim(), "a promise is held against what came of it"
+
+
+def test_a_run_without_rows_is_refused():
+    with pytest.raises(ValueError, match=r"runs\['clip'\] has no rows"):
+        instrument_panel({"clip": []})
