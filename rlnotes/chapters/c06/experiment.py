@@ -1,7 +1,8 @@
 """What PPO's clip buys and what it costs, on two tasks: the runs behind the experiment of chapter 06.
 
 ``python -m rlnotes.chapters.c06.experiment --out 06_clip.json --workers 16`` makes the starts, tunes the learning rate
-of each arm on seeds of their own, and makes the reported runs, on CPUs, one thread each.
+of each arm on seeds of their own, and makes the reported runs, in processes of one thread, which share a GPU with
+``--device cuda``.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -60,18 +61,18 @@ def settings(run: Run) -> TokenPPOConfig:
     return TokenPPOConfig(*(ROUNDS[run.task], 512), lam=1.0, learning_rate=run.rate, seed=run.seed, **ARMS[run.arm])
 
 
-def made_start(task: str, start: int) -> Trainer:
+def made_start(task: str, start: int, device: str = "cpu") -> Trainer:
     """A trainer whose model is the start: number 0 is the one that comes with the package."""
     from_package = TrainConfig(task=task, seed=start, warm_start="train" if start else "shipped", warm_batch=128)
-    trainer = Trainer(from_package)
+    trainer = Trainer(replace(from_package, device=device))
     for _ in trainer.run(steps=0):
         pass
     return trainer
 
 
-def store_start(folder: Path, task: str, start: int) -> None:
+def store_start(folder: Path, device: str, task: str, start: int) -> None:
     """Train a start and keep its weights."""
-    save_file(made_start(task, start).model.state_dict(), folder / f"{task}-{start}.safetensors")
+    save_file(made_start(task, start, device).model.state_dict(), folder / f"{task}-{start}.safetensors")
 
 
 def accuracies(trainer: Trainer) -> dict[str, float]:
@@ -80,10 +81,10 @@ def accuracies(trainer: Trainer) -> dict[str, float]:
     return dict(greedy=greedy, sampled=trainer.evaluate(256))
 
 
-def made_run(folder: Path, run: Run) -> dict[str, Any]:
+def made_run(folder: Path, device: str, run: Run) -> dict[str, Any]:
     """The row of one run: accuracies before and after each round, and what was logged of it."""
     torch.set_num_threads(1)
-    trainer = Trainer(TrainConfig(task=run.task, warm_start="none", steps=0))
+    trainer = Trainer(TrainConfig(task=run.task, warm_start="none", steps=0, device=device))
     trainer.model.load_state_dict(load_file(folder / f"{run.task}-{run.start}.safetensors"))
     reference = deepcopy(trainer.model)
     found, logged = [accuracies(trainer)], []
@@ -119,7 +120,7 @@ def best_rates(tuned: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
     return {key: max(own, key=lambda rate, own=own: sum(own[rate]) / len(own[rate])) for key, own in scores.items()}
 
 
-def rows(workers: int) -> Iterator[dict[str, Any]]:
+def rows(workers: int, device: str) -> Iterator[dict[str, Any]]:
     """All rows, tuning first; each with what it is for."""
     grid = [Run(task, arm, rate, *pair) for task in ROUNDS for rate in RATES for arm in ARMS for pair in TUNING]
     runs = len(grid) + len(ROUNDS) * len(ARMS) * len(REPORTED)
@@ -129,16 +130,18 @@ def rows(workers: int) -> Iterator[dict[str, Any]]:
         bar(runs) as shown,
     ):
         folder = Path(name)
-        for one in [pool.submit(store_start, folder, task, start) for task in ROUNDS for start in range(STARTS)]:
+        for one in [
+            pool.submit(store_start, folder, device, task, start) for task in ROUNDS for start in range(STARTS)
+        ]:
             one.result()
         tuned = []
-        for row in pool.map(partial(made_run, folder), grid):
+        for row in pool.map(partial(made_run, folder, device), grid):
             shown.update()
             tuned.append(row)
             yield dict(role="tuning") | row
         best = best_rates(tuned)
         for row in pool.map(
-            partial(made_run, folder), [Run(*key, best[key], *pair) for key in best for pair in REPORTED]
+            partial(made_run, folder, device), [Run(*key, best[key], *pair) for key in best for pair in REPORTED]
         ):
             shown.update()
             yield dict(role="reported") | row
@@ -149,13 +152,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     began = time.perf_counter()
-    lines = ",\n".join(map(json.dumps, rows(arguments.workers)))
+    lines = ",\n".join(map(json.dumps, rows(arguments.workers, arguments.device)))
+    own, on_gpu = arguments, arguments.device.startswith("cuda")
+    options = f"--out {own.out.name} --workers {own.workers}" + on_gpu * f" --device {own.device}"
+    card = torch.cuda.get_device_name(own.device) if on_gpu else f"{own.workers} cores, {platform.machine()}"
     made_by = dict(
-        command=f"python -m rlnotes.chapters.c06.experiment --out {arguments.out.name} --workers {arguments.workers}",
+        command=f"python -m rlnotes.chapters.c06.experiment {options}",
         seconds=round(time.perf_counter() - began),
-        machine=f"{arguments.workers} cores, {platform.machine()}, torch {torch.__version__}",
+        machine=f"{card}, torch {torch.__version__}",
     )
     head = json.dumps(made_by)[:-1]
     arguments.out.write_text(f'{head}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
