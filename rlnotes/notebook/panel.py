@@ -8,10 +8,10 @@ from rlnotes.lm.config import Metrics
 from rlnotes.notebook.figures import STYLES, new_figure
 
 PANELS = {
-    "kl": "KL(old, new) of a token (nats)",
-    "outside": "share of ratios outside the band",
-    "promised": "held-out surrogate: promised change",
-    "change": "true change of J",
+    "kl": ("KL(old, new) of a token", "nats"),
+    "outside": ("ratios outside the band", "share"),
+    "promised": ("promised: surrogate, held out", "change of J"),
+    "change": ("what came of it", "change of J"),
 }
 
 
@@ -24,15 +24,16 @@ def instrument_panel(runs: Mapping[str, Sequence[Metrics]], xlabel: str = "round
     """
     if empty := [name for name, rows in runs.items() if not rows]:
         raise ValueError(f"runs[{empty[0]!r}] has no rows; give it the metrics of at least one update")
-    figure, axes = new_figure(len(PANELS), height=2.5)
+    figure, axes = new_figure(len(PANELS), height=2.4)
     words = []
-    for axis, (key, label) in zip(axes, PANELS.items(), strict=True):
+    for axis, (key, (title, unit)) in zip(axes, PANELS.items(), strict=True):
         for (name, rows), style in zip(runs.items(), STYLES, strict=False):
             curve = [(row["step"], row[key]) for row in rows]
             axis.plot(*zip(*curve, strict=True), label=name, markersize=3, linewidth=1.2, **style)
             low, high = (pick(curve, key=lambda point: point[1]) for pick in (min, max))
-            words.append(f"{label}, {name}: minimum {low[1]:.3g} at {low[0]}, maximum {high[1]:.3g} at {high[0]}")
-        axis.set(xlabel=xlabel, ylabel=label)
+            words.append(f"{title}, {name}: minimum {low[1]:.3g} at {low[0]}, maximum {high[1]:.3g} at {high[0]}")
+        axis.set_title(title, fontsize=10)
+        axis.set(xlabel=xlabel, ylabel=unit)
     axes[0].set_yscale("log")
     axes[2].sharey(axes[3])
     axes[0].legend(frameon=False, fontsize=8)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from rlnotes.chapters.c06.rounds import shipped_start
 from rlnotes.control.collector import Collector, make_envs, make_network
 from rlnotes.control.exact_surrogates import gated_surrogate
 from rlnotes.control.ppo import PPOConfig, ppo, ppo_loss
@@ -19,6 +20,7 @@ from rlnotes.exact.pathologies import trajectory_weight_law
 from rlnotes.exact.random_mdps import random_mdp, random_policy
 from rlnotes.lm.config import preset_config
 from rlnotes.lm.critic import Critic, exact_values, token_advantages
+from rlnotes.lm.instruments import instruments
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.sampler import Sampler
 from rlnotes.lm.tasks import Reverse
@@ -49,6 +51,20 @@ def test_chapter_06_without_a_limit_it_does_not_get_far(seed: int):
     rows = list(ppo(PPOConfig(seed=seed, proximal="kl", beta=0.0, kl_target=0.0, updates=40)))
     assert np.nanmax([row["return_mean"] for row in rows]) < 195
     assert max(row["kl"] for row in rows) > 1
+
+
+@SEEDS
+def test_chapter_06_the_clip_is_slower_and_holds_and_without_it_rounds_fall(seed: int):
+    """The live loop: from a start that is sure of wrong answers, with and without a clip."""
+    found = {}
+    for clip in (0.2, None):
+        task, policy = shipped_start()
+        config = TokenPPOConfig(steps=14, learning_rate=6e-4, lam=1.0, clip=clip, seed=seed)
+        found[clip] = list(instruments(token_ppo(config, task, policy, Critic(policy)), task, policy))
+    held, free = found[0.2], found[None]
+    assert held[-1]["J"] > 0.9
+    assert free[1]["J"] > 2 * held[1]["J"]
+    assert min(row["change"] for row in free) < -0.3 < min(row["change"] for row in held)
 
 
 @SEEDS

@@ -77,10 +77,10 @@ def _sign(ratio, advantages, epsilon):
     return torch.minimum(ratio * advantages, clipped * advantages)
 
 
-def _outer_minimum(ratio, advantages, epsilon):
+def _other_half(ratio, advantages, epsilon):
     import torch
 
-    return -torch.minimum(ratio, torch.clamp(ratio, 1 - epsilon, 1 + epsilon)) * advantages
+    return -(torch.clamp(ratio, min=1 - epsilon) * advantages)
 
 
 def _sigmoid(x: float) -> float:
@@ -136,9 +136,10 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "half of the ratio: but nothing in the first update knows of epsilon": lambda: _ratio_after_one(0.2) / 2,
             "1 is the ratio before the first update": lambda: 1.0,
+            "near enough to ask: is it exactly the number of the table? Write two decimals": lambda: 4.0,
         },
         hints=("Which samples push in the first update, and does that depend on the band?",),
-        tolerance=0.03,
+        tolerance=0.002,
     ),
     "06.2": Exercise(
         cases=((),),
@@ -165,7 +166,7 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "the larger of the two terms closes the gates that should be open": _larger,
             "the sign: a loss is minimised": _sign,
-            "the smaller *ratio* is not the smaller *term*: for A < 0 the order turns round": _outer_minimum,
+            "now it is right for A < 0 only. A good token needs the other end of the band": _other_half,
         },
         hints=("Take a bad token at ratio 4. What should its slope be, and what is it?",),
     ),
@@ -182,7 +183,7 @@ EXERCISES: dict[str, Exercise] = {
             "that is the case of the text, with the factor 0.2": lambda: _dragged(0.2, 0.2),
         },
         hints=("At which weight does the second ratio reach 1.2?",),
-        tolerance=0.006,
+        tolerance=0.004,
     ),
     "06.6": Exercise(
         cases=((),),
@@ -220,10 +221,6 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "the reward is missing": lambda r, v, lam: _carried(_errors(0.0, v), lam),
         },
-        hints=(
-            "The TD error of token t is V(t + 1) - V(t); that of the last token is reward - V.",
-            "Then backwards, as in 06.1 with gamma = 1 and no end in between.",
-            "delta = np.append(values[1:], reward) - values; then carry = delta[t] + lam * carry from the back",
-        ),
+        hints=("Write down all TD errors first. What stands in the last one where the next value would be?",),
     ),
 }

@@ -1,13 +1,13 @@
 """Figures of chapter 06."""
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from rlnotes.chapters.c06.experiment import ARMS, RATES, best_rates
-from rlnotes.chapters.c06.readings import Rows, by_rate, chosen
+from rlnotes.chapters.c06.readings import BINS, Rows, by_log, by_rate, chosen
 from rlnotes.notebook.figures import STYLES, new_figure
 
 EPSILON = 0.2
@@ -66,18 +66,24 @@ def rates(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
     return figure, "; ".join(words) + "."
 
 
-def clip_fractions(found: dict[str, list[dict[str, Any]]]) -> tuple[Figure, str]:
-    """Mean change of accuracy in a round, by its clip fraction, for each task; bars are standard errors."""
-    figure, (axis,) = new_figure(1, width=6.4, height=3.0)
+def alarms(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
+    """The share of rounds that lost accuracy, by what they logged: their clip fraction, and their KL(old, new)."""
+    figure, axes = new_figure(2, width=4.8, height=3.0)
     words = []
-    for (name, rows), style in zip(found.items(), STYLES, strict=False):
-        mean = [row["mean change"] for row in rows]
-        error = [row["standard error"] or 0.0 for row in rows]
-        axis.errorbar(range(len(rows)), mean, error, label=name, capsize=2, **style)
-        words.append(f"{name}: " + ", ".join(f"{row['clip fraction']} {row['mean change']:+.3f}" for row in rows))
-    longest = max(found.values(), key=len)
-    axis.set_xticks(range(len(longest)), [row["clip fraction"] for row in longest])
-    axis.axhline(0, color="0.4", linewidth=0.8)
-    axis.set(xlabel="clip fraction of the round", ylabel="change of held-out accuracy")
-    axis.legend(frameon=False, fontsize=8)
+    for axis, (key, title) in zip(axes, (("clipped", "clip fraction"), ("kl", "KL(old, new), nats")), strict=True):
+        places = [
+            f"{low:g} to {high:g}" if np.isfinite(high) else f"above {low:g}" for low, high in pairwise(BINS[key])
+        ]
+        styles = iter(STYLES)
+        for task in tasks:
+            for arm in ("clip", "unclipped"):
+                found = by_log(rows, task, arm, key)
+                x, y = [places.index(row["between"]) for row in found], [row["share that fell"] for row in found]
+                axis.plot(x, y, label=f"{task}, {arm}", markersize=4, linewidth=1.2, **next(styles))
+                words.append(
+                    f"{title}, {task}, {arm}: " + ", ".join(f"{r['between']} {r['share that fell']:.0%}" for r in found)
+                )
+        axis.set_xticks(range(len(places)), places, fontsize=7)
+        axis.set(xlabel=f"{title} of the round", ylabel="share of rounds that fell by 0.05", ylim=(-0.02, None))
+    axes[0].legend(frameon=False, fontsize=8)
     return figure, "; ".join(words) + "."

@@ -10,7 +10,10 @@ from rlnotes.chapters.c06.experiment import ARMS, RATES, score
 from rlnotes.studies.verdicts import Verdict, judge
 
 MARGIN = 0.02  # of mean accuracy; stated before the runs were made
-BINS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 1.0)
+BINS = {"clipped": (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 1.0), "kl": (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, np.inf)}
+"""of what a round logged: its clip fraction, and KL(old, new) of a token at its end"""
+FEWEST = 20  # rounds that a bin must hold to be shown
+FALL = 0.05  # of held-out accuracy
 Rows = Sequence[dict[str, Any]]
 
 
@@ -69,23 +72,24 @@ def rounds_of(rows: Rows, task: str, arm: str) -> dict[str, np.ndarray]:
     return found
 
 
-def by_clip_fraction(rows: Rows, task: str, arm: str = "clip") -> list[dict[str, Any]]:
-    """What rounds of a clip fraction did: their number, the mean change, its standard error, and how many fell."""
+def by_log(rows: Rows, task: str, arm: str, key: str) -> list[dict[str, Any]]:
+    """What rounds did whose ``key`` of ``BINS`` lay between two limits: their number, the mean change of accuracy with
+    its standard error, and the share that fell.
+    """
     seen, found = rounds_of(rows, task, arm), []
-    for low, high in pairwise(BINS):
-        inside = (seen["clipped"] >= low) & (seen["clipped"] < high)
-        if not inside.any():
+    for low, high in pairwise(BINS[key]):
+        inside = (seen[key] >= low) & (seen[key] < high)
+        if inside.sum() < FEWEST:
             continue
         change = seen["change"][inside]
         found.append(
             {
-                "clip fraction": f"{low:g} to {high:g}",
+                "between": f"{low:g} to {high:g}" if np.isfinite(high) else f"above {low:g}",
                 "rounds": int(inside.sum()),
-                "KL(old, new)": float(np.median(seen["kl"][inside])),
                 "accuracy before": seen["before"][inside].mean(),
                 "mean change": change.mean(),
-                "standard error": change.std(ddof=1) / len(change) ** 0.5 if len(change) > 1 else None,
-                "fell by 0.05": f"{(change < -0.05).mean():.0%}",
+                "standard error": change.std(ddof=1) / len(change) ** 0.5,
+                "share that fell": (change < -FALL).mean(),
             }
         )
     return found
