@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -120,8 +120,8 @@ def best_rates(tuned: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
     return {key: max(own, key=lambda rate, own=own: sum(own[rate]) / len(own[rate])) for key, own in scores.items()}
 
 
-def rows(workers: int, device: str) -> Iterator[dict[str, Any]]:
-    """All rows, tuning first; each with what it is for."""
+def rows(workers: int, device: str, known: Mapping[Run, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """All rows, tuning first; each with what it is for. Those that are ``known`` are not made again."""
     grid = [Run(task, arm, rate, *pair) for task in ROUNDS for rate in RATES for arm in ARMS for pair in TUNING]
     runs = len(grid) + len(ROUNDS) * len(ARMS) * len(REPORTED)
     with (
@@ -129,33 +129,47 @@ def rows(workers: int, device: str) -> Iterator[dict[str, Any]]:
         ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
         bar(runs) as shown,
     ):
-        folder = Path(name)
+        make = partial(made_run, Path(name), device)
         for one in [
-            pool.submit(store_start, folder, device, task, start) for task in ROUNDS for start in range(STARTS)
+            pool.submit(store_start, Path(name), device, task, start) for task in ROUNDS for start in range(STARTS)
         ]:
             one.result()
+
+        def made(role: str, wanted: list[Run]) -> Iterator[dict[str, Any]]:
+            fresh = pool.map(make, [run for run in wanted if run not in known])
+            for run in wanted:
+                shown.update()
+                yield known[run] if run in known else dict(role=role) | next(fresh)
+
         tuned = []
-        for row in pool.map(partial(made_run, folder, device), grid):
-            shown.update()
+        for row in made("tuning", grid):
             tuned.append(row)
-            yield dict(role="tuning") | row
+            yield row
         best = best_rates(tuned)
-        for row in pool.map(
-            partial(made_run, folder, device), [Run(*key, best[key], *pair) for key in best for pair in REPORTED]
-        ):
-            shown.update()
-            yield dict(role="reported") | row
+        yield from made("reported", [Run(*key, best[key], *pair) for key in best for pair in REPORTED])
+
+
+def run_of(row: Mapping[str, Any]) -> Run:
+    """Which run a row is of."""
+    return Run(*(row[field.name] for field in fields(Run)))
 
 
 def main() -> None:
-    """Write the table, with what made it."""
+    """Write the table, with what made it. Until it is whole its rows stand beside it, and a new call goes on."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     began = time.perf_counter()
-    lines = ",\n".join(map(json.dumps, rows(arguments.workers, arguments.device)))
+    part, found = arguments.out.with_suffix(".part"), []
+    known = [json.loads(line) for line in part.read_text(encoding="utf-8").splitlines()] if part.exists() else []
+    with part.open("a", encoding="utf-8") as file:
+        for row in rows(arguments.workers, arguments.device, {run_of(one): one for one in known}):
+            found.append(row)
+            if row not in known:
+                print(json.dumps(row), file=file, flush=True)
+    lines = ",\n".join(map(json.dumps, found))
     own, on_gpu = arguments, arguments.device.startswith("cuda")
     options = f"--out {own.out.name} --workers {own.workers}" + on_gpu * f" --device {own.device}"
     card = torch.cuda.get_device_name(own.device) if on_gpu else f"{own.workers} cores, {platform.machine()}"
@@ -166,6 +180,7 @@ def main() -> None:
     )
     head = json.dumps(made_by)[:-1]
     arguments.out.write_text(f'{head}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
+    part.unlink()
 
 
 if __name__ == "__main__":
