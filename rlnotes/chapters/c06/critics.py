@@ -22,7 +22,7 @@ from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Reverse
 from rlnotes.lm.warm_start import load_weights
 
-LOOKS = (320, 2080, 8000)  # updates of the critic
+LOOKS = (320, 2080)  # updates of the critic
 LAMS = (1.0, 0.95, 0.5, 0.0)
 SEEDS = (0, 1, 2)
 ROUND = 16  # updates on 256 responses, four passes in four parts, as in the loop

@@ -93,3 +93,13 @@ def by_log(rows: Rows, task: str, arm: str, key: str) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def deaths(rows: Rows, task: str) -> list[dict[str, Any]]:
+    """For each arm how many of its tuning runs died, at each learning rate."""
+    found = []
+    for arm in ARMS:
+        tuned = chosen(rows, "tuning", task, arm)
+        dead = {f"{rate:g}": sum(died(row) for row in tuned if row["rate"] == rate) for rate in RATES}
+        found.append({"arm": arm} | dead)
+    return found
