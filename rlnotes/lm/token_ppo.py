@@ -87,8 +87,9 @@ def token_ppo(config: TokenPPOConfig, task: Task, policy: Transformer, critic: C
         for rows in passes(config, data):
             part = rollout.groups(rows)
             batch = Batch(token_logp(policy, part), part.mask, advantages[rows], part.logp_behavior)
-            closed.append(closed_share(batch))
-            if config.kl_limit is not None and kl_of(batch) > config.kl_limit:
+            log_ratio = (batch.logp.detach() - part.logp_behavior)[part.mask]
+            closed.append(closed_share(log_ratio, advantages[rows][part.mask]))
+            if config.kl_limit is not None and kl_estimate(-log_ratio, "k3").mean() > config.kl_limit:
                 break
             values = (critic.values(part), targets[rows], old_values[rows])
             value_loss = clipped_value_loss(*(v[part.mask] for v in values), limit=None)
@@ -111,18 +112,11 @@ def passes(config: TokenPPOConfig, generator: torch.Generator) -> list[Tensor]:
     return [rows for order in orders for rows in order.chunk(config.minibatches)]
 
 
-@torch.no_grad()
-def closed_share(batch: Batch) -> float:
-    """Share of a minibatch's tokens that have gone out of the band the way their advantage wants."""
-    r, A = (batch.logp - batch.logp_behavior).exp(), batch.token_advantages
-    closed = ((r > 1 + EPSILON) & (A > 0)) | ((r < 1 - EPSILON) & (A < 0))
-    return closed[batch.mask].float().mean().item()
-
-
-@torch.no_grad()
-def kl_of(batch: Batch) -> float:
-    """k3's estimate of KL(old, new) per token of a minibatch, in nats."""
-    return kl_estimate((batch.logp_behavior - batch.logp)[batch.mask], "k3").mean().item()
+def closed_share(log_ratio: Tensor, advantages: Tensor) -> float:
+    """Share of tokens (n,) that have gone out of the band the way their advantage (n,) wants."""
+    r = log_ratio.exp()
+    closed = ((r > 1 + EPSILON) & (advantages > 0)) | ((r < 1 - EPSILON) & (advantages < 0))
+    return closed.float().mean().item()
 
 
 @torch.no_grad()

@@ -22,7 +22,7 @@ def moved(size: float) -> dict[str, float]:
         with torch.no_grad():
             for weight, to in zip(policy.parameters(), goal.parameters(), strict=True):
                 weight.lerp_(to, size)
-        yield dict(step=1)
+        yield dict(step=1.0)
 
     (row,) = instruments(one_round(), task, policy, prompts=2048)
     return row

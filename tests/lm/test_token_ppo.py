@@ -243,12 +243,8 @@ def test_a_limit_on_kl_ends_a_round_and_not_the_next():
 
 
 def test_a_round_that_ends_early_leaves_the_prompts_that_follow_as_they_are(monkeypatch: pytest.MonkeyPatch):
-    asked = []
-    monkeypatch.setattr(
-        ShortReverse,
-        "sample",
-        lambda self, n, g, split="train": asked.append(super(ShortReverse, self).sample(n, g)) or asked[-1],
-    )
+    asked, sample = [], ShortReverse.sample
+    monkeypatch.setattr(ShortReverse, "sample", lambda *arguments: asked.append(sample(*arguments)) or asked[-1])
     rounds()
     rounds(kl_limit=1e-3)
     assert len(asked) == 6
@@ -262,5 +258,6 @@ def test_without_a_clip_a_closed_gate_pushes_on():
 
 
 def test_closed_gates_are_those_that_went_where_their_advantage_wants_them():
-    batch = Batch.of_ratios([[1.5, 0.5, 1.0, 4.0], [1.5, 0.5, 1.1, 0.9]], [1, -1])
-    assert closed_share(batch) == pytest.approx(3 / 8)
+    ratio = torch.tensor([1.5, 0.5, 1.0, 4.0, 1.5, 0.5, 1.1, 0.9])
+    advantages = torch.tensor([1.0] * 4 + [-1.0] * 4)
+    assert closed_share(ratio.log(), advantages) == pytest.approx(3 / 8)
