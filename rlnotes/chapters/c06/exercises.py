@@ -1,5 +1,7 @@
 """Exercises of chapter 06, PPO."""
 
+from functools import cache
+
 import numpy as np
 from scipy.optimize import brentq
 
@@ -7,6 +9,7 @@ from rlnotes.notebook.exercise import Exercise
 from rlnotes.studies.tables import load_rows
 
 
+@cache
 def _ratio_after_one(epsilon: float) -> float:
     """By the run itself: the largest ratio of the chapter's round after its first update."""
     from rlnotes.chapters.c06.rounds import one_round, ratios_of  # only here: it needs torch
@@ -25,30 +28,36 @@ def _lost_reference() -> tuple[str, float]:
     return name, falls[name][1]
 
 
-_PROBES = {
-    "A > 0, ratio 0.5": (0.5, 1.0),
-    "A > 0, ratio 1.1": (1.1, 2.0),
-    "A > 0, ratio 4": (4.0, 1.0),
-    "A < 0, ratio 0.5": (0.5, -1.0),
-    "A < 0, ratio 1.1": (1.1, -2.0),
-    "A < 0, ratio 4": (4.0, -1.0),
-    "A = 0, ratio 4": (4.0, 0.0),
+_PROBES: dict[str, tuple[list[float], list[float], float]] = {
+    "A > 0, ratio 0.5": ([0.5], [1.0], 0.2),
+    "A > 0, ratio 1.1": ([1.1], [2.0], 0.2),
+    "A > 0, ratio 4": ([4.0], [1.0], 0.2),
+    "A < 0, ratio 0.5": ([0.5], [-1.0], 0.2),
+    "A < 0, ratio 1.1": ([1.1], [-2.0], 0.2),
+    "A < 0, ratio 4": ([4.0], [-1.0], 0.2),
+    "A = 0, ratio 4": ([4.0], [0.0], 0.2),
+    "A > 0, ratio 1.3, epsilon 0.4": ([1.3], [1.0], 0.4),
+    "A < 0, ratio 0.7, epsilon 0.4": ([0.7], [-1.0], 0.4),
+    "three tokens at once": ([0.5, 1.0, 4.0], [1.0, -3.0, -1.0], 0.2),
 }
 
 
-def _loss_and_slope(loss, ratio: float, advantage: float) -> np.ndarray:
-    """The loss of one token, and its derivative by the ratio."""
+def _losses_and_slopes(loss, ratio: list[float], advantages: list[float], epsilon: float) -> np.ndarray:
+    """The loss of each token, and then its derivative by the token's ratio."""
     import torch  # only here: the other exercises work without it
 
-    r = torch.tensor([ratio], dtype=torch.float64, requires_grad=True)
-    value = loss(r, torch.tensor([advantage], dtype=torch.float64), 0.2).sum()
-    return np.array([value.item(), torch.autograd.grad(value, r)[0].item()])
+    r = torch.tensor(ratio, dtype=torch.float64, requires_grad=True)
+    losses = loss(r, torch.tensor(advantages, dtype=torch.float64), epsilon)
+    (slopes,) = torch.autograd.grad(losses.sum(), r)
+    return np.append(losses.detach().numpy(), slopes.numpy())
 
 
-def _by_regions(ratio: float, advantage: float) -> np.ndarray:
-    """The same by a drawing: min(r, 1.2) for A > 0, max(r, 0.8) for A < 0."""
-    kept = min(ratio, 1.2) if advantage > 0 else max(ratio, 0.8)
-    return np.array([-kept * advantage, -advantage * (kept == ratio)])
+def _by_regions(ratio: list[float], advantages: list[float], epsilon: float) -> np.ndarray:
+    """The same by a drawing: min(r, 1 + epsilon) for A > 0, max(r, 1 - epsilon) for A < 0."""
+    pairs = list(zip(ratio, advantages, strict=True))
+    kept = [min(r, 1 + epsilon) if a > 0 else max(r, 1 - epsilon) for r, a in pairs]
+    losses = [-k * a for k, (_, a) in zip(kept, pairs, strict=True)]
+    return np.array(losses + [-a * (k == r) for k, (r, a) in zip(kept, pairs, strict=True)])
 
 
 def _given(ratio, advantages, epsilon):
@@ -75,6 +84,14 @@ def _sign(ratio, advantages, epsilon):
 
     clipped = torch.clamp(ratio, 1 - epsilon, 1 + epsilon)
     return torch.minimum(ratio * advantages, clipped * advantages)
+
+
+def _fixed(ratio, advantages, epsilon):
+    return -_sign(ratio, advantages, 0.2)  # minus a sign: the right loss
+
+
+def _mean(ratio, advantages, epsilon):
+    return -_sign(ratio, advantages, epsilon).mean()
 
 
 def _other_half(ratio, advantages, epsilon):
@@ -158,7 +175,7 @@ EXERCISES: dict[str, Exercise] = {
         cases=tuple(_PROBES.values()),
         probes=tuple(_PROBES),
         oracle=_by_regions,
-        measure=_loss_and_slope,
+        measure=_losses_and_slopes,
         given=_given,
         misconceptions={
             "a clamp on both sides closes all four gates outside the band. The two on the wrong side must stay open": (
@@ -166,6 +183,8 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "the larger of the two terms closes the gates that should be open": _larger,
             "the sign: a loss is minimised": _sign,
+            "the band has the width of the text, whatever epsilon says": _fixed,
+            "one loss per token is asked for, and this is their mean": _mean,
             "now it is right for A < 0 only. A good token needs the other end of the band": _other_half,
         },
         hints=("Take a bad token at ratio 4. What should its slope be, and what is it?",),

@@ -1,0 +1,123 @@
+"""Exercises of chapter 06: right answers in the forms that readers write, and mutants, each with what is said of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from rlnotes.notebook.exercise import find, grade
+
+
+def clip(ratio, epsilon):
+    return torch.clamp(ratio, 1 - epsilon, 1 + epsilon)
+
+
+def mended(ratio, advantages, epsilon):
+    return -torch.minimum(ratio * advantages, clip(ratio, epsilon) * advantages)
+
+
+REPAIRED: dict[str, Callable[..., Any]] = {
+    "minimum": mended,
+    "maximum of the losses": lambda r, A, e: torch.maximum(-r * A, -clip(r, e) * A),
+    "by sign": lambda r, A, e: -torch.where(A > 0, r.clamp(max=1 + e), r.clamp(min=1 - e)) * A,
+    "stack": lambda r, A, e: -torch.stack([r * A, clip(r, e) * A]).min(0).values,
+    "mask": lambda r, A, e: -A * torch.where(((A > 0) & (r > 1 + e)) | ((A < 0) & (r < 1 - e)), clip(r, e), r),
+}
+BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
+    "clamp": (lambda r, A, e: -clip(r, e) * A, "clamp on both sides"),
+    "maximum": (lambda r, A, e: -torch.maximum(r * A, clip(r, e) * A), "larger of the two"),
+    "sign": (lambda r, A, e: -mended(r, A, e), "sign"),
+    "other half": (lambda r, A, e: -torch.maximum(r, clip(r, e)) * A, "A < 0 only"),
+    "detached": (lambda r, A, e: mended(r.detach(), A, e) + 0 * r, ""),
+    "no clip": (lambda r, A, e: -r * A, ""),
+    "dual clip": (lambda r, A, e: torch.where(A < 0, torch.minimum(mended(r, A, e), -3 * A), mended(r, A, e)), ""),
+    "only above": (lambda r, A, e: -torch.minimum(r * A, r.clamp(max=1 + e) * A), ""),
+    "only below": (lambda r, A, e: -torch.minimum(r * A, r.clamp(min=1 - e) * A), ""),
+    "epsilon fixed": (lambda r, A, e: mended(r, A, 0.2), "whatever epsilon says"),
+    "mean": (lambda r, A, e: mended(r, A, e).mean(), "their mean"),
+    "sum": (lambda r, A, e: mended(r, A, e).sum(), ""),
+    "no pull back": (
+        lambda r, A, e: torch.where((r - 1).abs() > e, mended(r, A, e).detach() + 0 * r, mended(r, A, e)),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_a_repair_is_right_in_every_form(name: str):
+    verdict = grade(find("06.3"), REPAIRED[name])
+    assert verdict.status == "right", verdict.reason
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_mutant_of_the_loss_is_refused_at_a_named_probe(name: str):
+    mutant, said = BROKEN[name]
+    verdict = grade(find("06.3"), mutant)
+    assert verdict.status == "wrong" and verdict.fails
+    assert verdict.known == bool(said) and said in verdict.reason
+
+
+def test_the_smaller_ratio_is_what_was_given():
+    """min(r, clip(r)) A is the loss that is to be mended, in other words."""
+    assert grade(find("06.3"), lambda r, A, e: -torch.minimum(r, clip(r, e)) * A).status == "not yet"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (("reward", 7), "reward"),
+        (("clip_fraction", 3), "clip fraction"),
+        (("kl_old", 7), "within its own range"),
+        (("value_loss", 12), "critic"),
+        (("largest_ratio", 5), "largest ratio"),
+        (("kl_reference", 6), "the column is right"),
+        (("kl_reference", 8), "the column is right"),
+    ],
+)
+def test_another_column_or_step_is_answered_with_what_it_shows(answer: tuple[str, int], said: str):
+    verdict = grade(find("06.2"), answer)
+    assert verdict.status == "wrong" and verdict.known and said in verdict.reason
+
+
+@pytest.mark.parametrize("answer", [("kl_reference", 7), ["KL reference", 7.0]])
+def test_the_column_and_its_step_are_right(answer: Any):
+    assert grade(find("06.2"), answer).status == "right"
+
+
+@pytest.mark.parametrize("answer", ["kl_reference", 7, ("kl_reference",)])
+def test_half_of_the_answer_is_asked_for_the_rest(answer: Any):
+    assert "2 things are asked for" in grade(find("06.2"), answer).reason
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("06.1", 1.1, "edge of the band"),
+        ("06.1", 1.0, "before the first"),
+        ("06.1", 4.0, "near enough"),
+        ("06.4", 1.2, "shared"),
+        ("06.4", 0.69, "probability"),
+        ("06.4", 0.81, "weight"),
+        ("06.4", 1.77, "case of the text"),
+        ("06.6", 8, "first update"),
+        ("06.6", 4, "one pass"),
+        ("06.6", 3, "both passes"),
+        ("06.6", 64, "n does not enter"),
+        ("06.6", 63, "counts prompts"),
+    ],
+)
+def test_a_number_that_is_known_to_be_wrong_is_named(name: str, answer: float, said: str):
+    verdict = grade(find(name), answer)
+    assert verdict.status == "wrong" and verdict.known and said in verdict.reason
+
+
+@pytest.mark.parametrize(("name", "answer"), [("06.4", 1.38), ("06.4", 1.3846), ("06.6", 7), ("06.6", 7.0)])
+def test_a_number_is_right_as_precisely_as_it_is_asked_for(name: str, answer: float):
+    assert grade(find(name), answer).status == "right"
+
+
+def test_a_prediction_is_right_with_two_decimals():
+    right = round(find("06.1").oracle(), 2)
+    assert grade(find("06.1"), right).status == "right"
+    assert grade(find("06.1"), right + 0.1).status == "wrong"
