@@ -13,9 +13,11 @@ import pytest
 from PIL import ImageFont
 
 from rlnotes.chapters.explorers import EXPLORERS
-from rlnotes.notebook.explorer import ExplorerModel, explorer
+from rlnotes.notebook.explorer import NEEDS_KERNEL, ExactModel, ExplorerModel, explorer
 
+CLOSED = {name: model for name, model in EXPLORERS.items() if not isinstance(model, ExactModel)}
 each = pytest.mark.parametrize("model", EXPLORERS.values(), ids=EXPLORERS.keys())
+each_closed = pytest.mark.parametrize("model", CLOSED.values(), ids=CLOSED.keys())
 
 
 def node() -> str:
@@ -36,7 +38,7 @@ def grid(model: ExplorerModel) -> list[dict[str, float]]:
     return [dict(zip(model.defaults(), chosen, strict=True)) for chosen in itertools.product(*places)]
 
 
-def in_node(model: ExplorerModel, points: list[dict[str, float]], tmp_path: Path, code: str = "compute") -> list[Any]:
+def in_node(model: ExplorerModel, points: list[Any], tmp_path: Path, code: str = "compute") -> list[Any]:
     """What ``code``, a function of values that may use what the module exports, gives at each of ``points``."""
     module = tmp_path / "explorer.mjs"
     module.write_text(model.module(), encoding="utf-8")
@@ -50,7 +52,7 @@ def in_node(model: ExplorerModel, points: list[dict[str, float]], tmp_path: Path
     return json.loads(result.stdout)
 
 
-@each
+@each_closed
 def test_the_browser_computes_what_python_computes(model: ExplorerModel, tmp_path: Path):
     points = grid(model)
     for values, found in zip(points, in_node(model, points, tmp_path), strict=True):
@@ -63,7 +65,7 @@ def test_the_browser_computes_what_python_computes(model: ExplorerModel, tmp_pat
                 np.testing.assert_allclose(curve["ys"], y, rtol=1e-9, atol=1e-9, err_msg=str(values))
 
 
-@each
+@each_closed
 def test_points_and_words_are_there_at_every_place(model: ExplorerModel, tmp_path: Path):
     for found in in_node(model, grid(model), tmp_path):
         assert found["text"] and "NaN" not in found["text"] and "undefined" not in found["text"]
@@ -71,7 +73,7 @@ def test_points_and_words_are_there_at_every_place(model: ExplorerModel, tmp_pat
             assert all(np.isfinite([point["x"], point["y"]]).all() for point in panel["points"])
 
 
-@each
+@each_closed
 def test_markers_stand_on_the_curves_where_the_picture_has_them(model: ExplorerModel, tmp_path: Path):
     values = model.defaults()
     (found,) = in_node(model, [values], tmp_path)
@@ -81,13 +83,13 @@ def test_markers_stand_on_the_curves_where_the_picture_has_them(model: ExplorerM
             np.testing.assert_allclose([point["x"], point["y"]], [mark, np.interp(mark, x, y)], atol=1e-9)
 
 
-TEXTS = """(values) => {
+TEXTS = """({ values, found }) => {
   const node = (tag) => ({ tag, own: {}, inside: [], setAttribute(name, value) { this.own[name] = value; },
     append(other) { this.inside.push(other); }, replaceChildren() { this.inside = []; }, addEventListener() {} });
   globalThis.document = { createElement: node, createElementNS: (space, tag) => node(tag) };
   const drawings = (at) => at.own.class === "drawing" ? [at] : at.inside.flatMap(drawings);
   const root = node("div");
-  mount(root, values);
+  mount(root, values, () => {}, found ?? undefined);
   return drawings(root).map((one) => one.inside.filter((each) => each.tag === "text")
     .map((text) => ({ ...text.own, text: text.textContent })));
 }"""  # a page that draws nothing and keeps every text that would be drawn, with its attributes
@@ -98,7 +100,9 @@ def test_no_tick_touches_the_label_of_its_axis(model: ExplorerModel, tmp_path: P
     """In DejaVu Sans, the widest of the fonts that browsers take for system-ui; 12 pixels, as the style says."""
     font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"), 12)
     ends = [model.defaults() | {c.name: value} for c in model.controls for value in (c.min, c.value, c.max)]
-    for panels in in_node(model, ends, tmp_path, TEXTS):
+    found = [model.data(values) if isinstance(model, ExactModel) else None for values in ends]
+    shown = [dict(values=values, found=each) for values, each in zip(ends, found, strict=True)]
+    for panels in in_node(model, shown, tmp_path, TEXTS):
         assert len(panels) == len(model.panels)
         for texts, axes in zip(panels, model.panels, strict=True):
             (label,) = (each for each in texts if "transform" in each)
@@ -108,7 +112,7 @@ def test_no_tick_touches_the_label_of_its_axis(model: ExplorerModel, tmp_path: P
             assert min(tick["x"] - font.getlength(tick["text"]) for tick in ticks) > below + 1
 
 
-@each
+@each_closed
 def test_a_wrong_formula_would_be_seen(model: ExplorerModel, tmp_path: Path):
     """The comparison can fail: shift one curve of the browser by a thousandth."""
     (found,) = in_node(model, [model.defaults()], tmp_path)
@@ -124,6 +128,7 @@ def test_without_a_kernel_it_leaves_a_live_page_and_a_picture(model: ExplorerMod
     html = data["text/html"]
     assert "src=" in html and 'alt="' + model.title in html
     assert "http:" not in html and "https:" not in html
+    assert html.endswith(NEEDS_KERNEL) == isinstance(model, ExactModel)
     assert html == explorer(model)._repr_mimebundle_()[0]["text/html"], "an output must not change from run to run"
 
 

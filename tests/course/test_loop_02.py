@@ -4,11 +4,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from rlnotes.chapters.c02.explorers import two_rooms_figure
 from rlnotes.control.ascent import ascend, logit_gradient, predicted_change, sample, weighted_returns
 from rlnotes.exact.gymnasium_mdp import from_gymnasium
 from rlnotes.exact.mdp import MDP, expected_return, optimal_policy, softmax, surrogate
-from rlnotes.notebook.sliders import Sliders, check_sliders
 
 ENV = gymnasium.make("FrozenLake-v1", max_episode_steps=1000)
 LAKE: MDP = from_gymnasium(ENV, gamma=0.99)
@@ -61,11 +59,3 @@ def test_chapter_02_a_large_rate_makes_some_runs_stop_learning():
         ends.append((last.J, float(np.linalg.norm(slope))))
     assert sum(J < 0.4 for J, _ in ends) == 2
     assert all(slope < 0.01 for _, slope in ends)
-
-
-def test_chapter_02_sliders_can_be_drawn_at_their_ends():
-    controls = dict(alpha=(0.0, 1.0, 0.01, 0.6, "step α"), gamma=(0.5, 0.95, 0.01, 0.9, "discount γ"))
-    sliders = Sliders(two_rooms_figure, **controls)
-    check_sliders(sliders)
-    data, _ = sliders.render({"alpha": 1.0, "gamma": 0.9})
-    assert "surrogate -15.47, true change 7.46" in data["text/plain"]

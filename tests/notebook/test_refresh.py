@@ -15,8 +15,9 @@ from rlnotes.notebook.saving import WIDGET
 CELLS = (
     "import sys, warnings\nimport ipywidgets\nipywidgets.IntSlider()",
     "from rlnotes.notebook.figures import new_figure, show\n"
-    "from rlnotes.notebook.sliders import Sliders\n"
-    'Sliders(lambda x: (new_figure(1)[0], f"x is {x}"), x=(0, 1, 1, 0, "x"))',
+    "from rlnotes.chapters.explorers import EXPLORERS\n"
+    "from rlnotes.notebook import explorer\n"
+    'explorer(EXPLORERS["regions"])',
     "from tqdm import tqdm\nfrom tqdm.auto import tqdm as auto\n"
     "from rlnotes.lm.progress import progress\n"
     "for _ in tqdm(range(3)):\n    pass\n"

@@ -1,13 +1,10 @@
-"""Chapter 02: the explorer of what a surrogate leaves out and of the visits that make it so; a picture for sliders."""
+"""Chapter 02: what a surrogate leaves out and the visits that make it so, in closed form and in the two rooms."""
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from rlnotes.bounds.mdp import gains
-from rlnotes.exact.mdp import occupancy, performance_difference, surrogate, visits
+from rlnotes.exact.mdp import gains, occupancy, visits
 from rlnotes.exact.pathologies import door_and_buttons, surrogate_trap, two_rooms
-from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
-from rlnotes.notebook.figures import STYLES, new_figure
+from rlnotes.notebook.explorer import Axes, Control, Drawn, ExactModel, ExplorerModel, Panel
 
 
 class ShiftExplorer(ExplorerModel):
@@ -55,31 +52,47 @@ class ShiftExplorer(ExplorerModel):
         return [values["step"]] * 2
 
 
-def two_rooms_figure(alpha: float, gamma: float) -> tuple[Figure, str]:
-    """Mixing the policies of :func:`two_rooms`: change and surrogate over the step, and their terms room by room.
+class RoomsExplorer(ExactModel):
+    """Mixing the policies of :func:`two_rooms`: change and surrogate over the step, and their terms room by room."""
 
-    Returns the figure and its alternative text, as :class:`rlnotes.notebook.sliders.Sliders` wants them.
-    """
-    mdp, new, old = two_rooms(gamma)
-    x = np.linspace(0, 1, 41)
-    here = (1 - alpha) * old + alpha * new
-    figure, (left, right) = new_figure(2)
-    for style, name, change in zip(STYLES, ("true", "surrogate"), (performance_difference, surrogate), strict=False):
-        curve = [change(mdp, (1 - step) * old + step * new, old) for step in x]
-        left.plot(x, curve, color=style["color"], linestyle=style["linestyle"], label=name)
-        now = change(mdp, here, old)
-        left.plot(alpha, now, style["marker"], color=style["color"], label=f"now {now:+.2f}")
-    left.legend(frameon=False, fontsize=8)
-    left.set(xlabel="step α", ylabel="change of the return", title="the whole path")
-    looks = dict(color=STYLES[0]["color"]), dict(fill=False, hatch="//", edgecolor=STYLES[1]["color"])
-    for offset, name, pi, look in zip((-0.2, 0.2), ("new", "old"), (here, old), looks, strict=True):
-        terms = visits(mdp, pi) * gains(mdp, here, old)
-        right.bar(np.arange(2) + offset, terms, 0.36, label=f"by the {name} visits", **look)
-    right.axhline(0, color="0.3", linewidth=1)
-    right.legend(frameon=False, fontsize=8)
-    right.set(xticks=[0, 1], xticklabels=["room 0", "room 1"], ylabel="term of the sum", title="room by room")
-    predicted, true = surrogate(mdp, here, old), performance_difference(mdp, here, old)
-    return figure, f"step {alpha:.2f}, discount {gamma:.2f}: surrogate {predicted:.2f}, true change {true:.2f}"
+    title = "A step between the policies of the two rooms"
+    controls = (Control("alpha", "step α", 0.0, 1.0, 0.01, 0.6), Control("gamma", "discount γ", 0.5, 0.95, 0.01, 0.9))
+    panels = (
+        Axes("the whole path", "step α", "change of the return", (0, 1)),
+        Axes("room by room", "room", "term of the sum", (-0.5, 1.5), ticks=(0, 1), filled=(0,)),
+    )
+
+    def drawing(self, **values: float) -> tuple[str, list[Drawn]]:
+        """By :func:`visits` and :func:`gains`: with the new visits the terms add up to the truth, with the old to L."""
+        mdp, new, old = two_rooms(values["gamma"])
+        alpha = values["alpha"]
+        x = np.append(np.linspace(0, 1, 41), alpha)
+        mixed = [(1 - step) * old + step * new for step in x]
+        gain = np.array([gains(mdp, pi, old) for pi in mixed])
+        terms = {"new": gain * [visits(mdp, pi) for pi in mixed], "old": gain * visits(mdp, old)}
+        true, predicted = (part.sum(-1) for part in terms.values())
+        low, high = (1.05 * end(list(terms.values())) for end in (np.min, np.max))  # of all steps: it stays in place
+        text = f"Surrogate {predicted[-1]:.2f}, true change {true[-1]:.2f}."
+        return text, [
+            Drawn(
+                [("true", x[:-1], true[:-1]), ("surrogate", x[:-1], predicted[:-1])],
+                [(alpha, true[-1], 0), (alpha, predicted[-1], 1)],
+            ),
+            Drawn(
+                [
+                    (f"by the {name} visits", *_bars(part[-1], place))
+                    for (name, part), place in zip(terms.items(), (-0.2, 0.2), strict=True)
+                ],
+                [],
+                y=(float(low), float(high)),
+            ),
+        ]
 
 
-EXPLORERS: dict[str, ExplorerModel] = {"shift": ShiftExplorer()}
+def _bars(heights: np.ndarray, shift: float) -> tuple[np.ndarray, np.ndarray]:
+    """The outline of a bar beside each of 0, 1, ..., joined along the line of 0."""
+    x = [at + shift + side for at in range(len(heights)) for side in (-0.18, -0.18, 0.18, 0.18)]
+    return np.array(x), np.array([y for height in heights for y in (0, height, height, 0)])
+
+
+EXPLORERS: dict[str, ExplorerModel] = {"shift": ShiftExplorer(), "rooms": RoomsExplorer()}

@@ -94,9 +94,9 @@ class GaeExplorer(ExplorerModel):
         Axes("the λ with the smallest error", "episodes N", "λ", (1, 300), (-0.03, 1.03)),
     )
 
-    def module(self) -> str:
+    def compute(self, values: dict[str, float]) -> str:
         """With the coefficients of :func:`tables`."""
-        return f"{super().module()}\nconst TABLES = {json.dumps(tables())};"
+        return f"{super().compute(values)}\nconst TABLES = {json.dumps(tables())};"
 
     def curves(self, **values: float) -> list[Panel]:
         """By :func:`bias_and_variance`."""

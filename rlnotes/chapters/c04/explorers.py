@@ -1,9 +1,15 @@
-"""The explorer of chapter 04: what a conservative step is promised, and which step is promised most."""
+"""The explorers of chapter 04: what a conservative step is promised, which step is promised most, and what is true."""
 
+import gymnasium
 import numpy as np
 
 from rlnotes.bounds import cpi
-from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
+from rlnotes.bounds.mdp import largest_gain
+from rlnotes.exact.gymnasium_mdp import from_gymnasium
+from rlnotes.exact.mdp import expected_return, optimal_policy
+from rlnotes.exact.mdp_families import Case, conservative_trap
+from rlnotes.exact.pathologies import two_rooms
+from rlnotes.notebook.explorer import Axes, Control, Drawn, ExactModel, ExplorerModel, Panel
 
 
 class StepExplorer(ExplorerModel):
@@ -50,4 +56,45 @@ class StepExplorer(ExplorerModel):
         return [values["alpha"], values["gamma"]]
 
 
-EXPLORERS: dict[str, ExplorerModel] = {"step": StepExplorer()}
+def lake(gamma: float) -> Case:
+    """FrozenLake, from any action alike towards its best policy."""
+    mdp = from_gymnasium(gymnasium.make("FrozenLake-v1"), gamma)
+    return Case(mdp, optimal_policy(mdp)[0], np.full(mdp.r.shape, 1 / mdp.actions))
+
+
+CASES = {"leap": conservative_trap, "two rooms": two_rooms, "FrozenLake": lake}
+
+
+class TruthExplorer(ExactModel):
+    """What is true of a step on a process, beside what is promised."""
+
+    title = "What is true of a step"
+    controls = (
+        Control("case", "case", 0, 2, 1, 1),
+        Control("gamma", "discount γ", 0.5, 0.95, 0.01, 0.9),
+        Control("zoom", "zoom", 0.0, 3.0, 0.1, 0.0),
+    )
+    panels = (Axes("true and promised change of J", "step α", "change of J", (0, 1)),)
+
+    def drawing(self, **values: float) -> tuple[str, list[Drawn]]:
+        """J at each step; the surrogate of a step is alpha g, from which the penalties are subtracted."""
+        name, make = list(CASES.items())[int(values["case"])]
+        mdp, other, old = make(values["gamma"])
+        x = np.linspace(0, 10 ** -values["zoom"], 81)
+        before = expected_return(mdp, old)
+        true = np.array([expected_return(mdp, cpi.step(old, other, alpha)) - before for alpha in x])
+        g, gain = cpi.policy_advantage(mdp, old, other), largest_gain(mdp, other, old)
+        sharp, loose = (
+            x * g - penalty(mdp.gamma, gain, x) for penalty in (cpi.kakade_langford_penalty, cpi.conservative_penalty)
+        )
+        top = 1.2 * max(np.abs(true).max(), 1e-9)
+        best = cpi.kakade_langford_step_size(mdp.gamma, g, gain)
+        text = (
+            f"{name}: g = {g:.3g}, ε = {gain:.3g}, step promised most {best:.2g}. "
+            f"At a step of {x[-1]:.3g}: true change {true[-1]:.3g}, promised {sharp[-1]:.3g} by Theorem 4.6."
+        )
+        curves = [("true", x, true), ("Theorem 4.6", x, sharp), ("(60)", x, loose)]
+        return text, [Drawn(curves, [], x=(0, x[-1]), y=(-top, top))]
+
+
+EXPLORERS: dict[str, ExplorerModel] = {"step": StepExplorer(), "step, true": TruthExplorer()}

@@ -1,9 +1,16 @@
-"""The explorer of chapter 05: what a limit on the KL is promised, and which limit is promised most."""
+"""The explorers of chapter 05: what a limit on the KL is promised, which is promised most, and what is true."""
 
+import gymnasium
 import numpy as np
+from scipy.optimize import brentq
 
+from rlnotes.bounds import mdp as bounds
 from rlnotes.bounds import mdp_closed_forms as forms
-from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
+from rlnotes.exact.gymnasium_mdp import from_gymnasium
+from rlnotes.exact.mdp import MDP, expected_return, occupancy, softmax
+from rlnotes.exact.mdp import values as state_values
+from rlnotes.exact.pathologies import two_rooms
+from rlnotes.notebook.explorer import Axes, Control, Drawn, ExactModel, ExplorerModel, Panel
 
 
 class TrustExplorer(ExplorerModel):
@@ -60,4 +67,46 @@ class TrustExplorer(ExplorerModel):
         return [values["delta"], values["horizon"]]
 
 
-EXPLORERS: dict[str, ExplorerModel] = {"trust": TrustExplorer()}
+def at_kl(mdp: MDP, logits: np.ndarray, delta: float) -> np.ndarray:
+    """New logits (S, A): raised by as many times the advantages as make the mean KL ``delta``."""
+    pi = softmax(logits)
+    advantages = state_values(mdp, pi).a
+    return logits + advantages * brentq(
+        lambda beta: bounds.mean_kl(mdp, softmax(logits + beta * advantages), pi) - delta, 0, 1e4, xtol=1e-12
+    )
+
+
+class TruthExplorer(ExactModel):
+    """What is true of a step in the direction of the advantages, beside what is promised, from any action alike."""
+
+    title = "What is true of a step of some KL"
+    controls = (
+        Control("case", "case", 0, 1, 1, 0),
+        Control("gamma", "discount γ", 0.5, 0.95, 0.01, 0.9),
+        Control("largest", "log10 of the largest KL shown", -5.0, -0.5, 0.1, -2.0),
+    )
+    panels = (Axes("true and promised change of J", "mean KL (nats)", "change of J", (0, 1)),)
+
+    def drawing(self, **values: float) -> tuple[str, list[Drawn]]:
+        """Of 40 steps, to the one of the largest KL. The bounds are those of :mod:`rlnotes.bounds.mdp`, all at once."""
+        gamma, delta = values["gamma"], 10 ** values["largest"]
+        name = ("two rooms", "lake")[int(values["case"])]
+        mdp = two_rooms(gamma).mdp if name == "two rooms" else from_gymnasium(gymnasium.make("FrozenLake-v1"), gamma)
+        logits = np.zeros(mdp.r.shape)
+        pi, end, visited = softmax(logits), at_kl(mdp, logits, delta), occupancy(mdp, softmax(logits))
+        news = softmax(np.linspace(0, 1, 41)[:, None, None] * end)
+        kl = bounds.state_kl(pi, news)
+        mean, largest = kl @ visited, kl.max(-1)
+        true = np.array([expected_return(mdp, new) for new in news]) - expected_return(mdp, pi)
+        surrogate = (news * state_values(mdp, pi).a).sum(-1) @ visited / (1 - gamma)
+        by_mean = surrogate - forms.mean_divergence(gamma, bounds.reward_range(mdp), mean)
+        by_max = surrogate - forms.max_kl(gamma, bounds.largest_advantage(mdp, pi), largest)
+        changes = {"true": true, "surrogate": surrogate, "mean KL": by_mean, "max KL": by_max}
+        ends = ", ".join(f"{key} {change[-1]:.3g}" for key, change in changes.items())
+        top = max(true.max(), 1e-12)
+        curves = [(key, mean, change) for key, change in changes.items()]
+        text = f"{name}: the change of J at a mean KL of {delta:.1e}, and what the mean and the max KL promise: {ends}."
+        return text, [Drawn(curves, [], x=(0, delta), y=(-top, 1.3 * top))]
+
+
+EXPLORERS: dict[str, ExplorerModel] = {"trust": TrustExplorer(), "trust, true": TruthExplorer()}

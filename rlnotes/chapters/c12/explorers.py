@@ -1,15 +1,15 @@
-"""Chapter 12: the explorer of two versions that answer, and the picture of trust regions that do not meet."""
+"""The explorers of chapter 12: two versions that answer, and trust regions that do not meet."""
+
+from itertools import product
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from rlnotes.bounds.mdp import state_tv
 from rlnotes.bounds.twice_closed_forms import promises
-from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
-from rlnotes.notebook.figures import STYLES, new_figure
+from rlnotes.notebook.explorer import Axes, Control, Drawn, ExactModel, ExplorerModel, Panel
 
 CURRENT = 0.5  # the current version's chance of a right answer
-CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])  # of the simplex of three actions, as drawn
+EDGES = (-0.03, 1.03)  # a little beyond all chances, so that a line on the edge is seen
+VERSIONS = np.array([[0.70, 0.20, 0.10], [0.15, 0.25, 0.60], [0.20, 0.75, 0.05]])  # policies in one state
 
 
 class VersionsExplorer(ExplorerModel):
@@ -54,29 +54,45 @@ class VersionsExplorer(ExplorerModel):
         return [values["update"], values["sigma"]]
 
 
-def trust_regions_figure(policies: np.ndarray, delta: float, names: list[str]) -> tuple[Figure, str]:
-    """The ``policies`` (M, 3) on the simplex of three actions, each with all policies that are at most ``delta`` away.
+class RegionsExplorer(ExactModel):
+    """All policies of three actions that are at most delta away from each of two or three versions.
 
-    Distance is TV, in which a ball is a hexagon. Returns the figure and its alternative text.
+    A policy is drawn at its chances of actions 0 and 1. In TV a ball is a hexagon.
     """
-    figure, (axis,) = new_figure(1, width=4.6, height=3.8)
-    axis.set_axis_off()
-    axis.set_aspect("equal")
-    axis.plot(*CORNERS[[0, 1, 2, 0]].T, color="0.4", linewidth=1)
-    grid = np.array([[i, j, 200 - i - j] for i in range(201) for j in range(201 - i)]) / 200
-    tv = state_tv(policies[:, None], grid)
-    for style, pi, distance, name in zip(STYLES, policies, tv, names, strict=False):
-        axis.tricontour(*(grid @ CORNERS).T, distance, [delta], colors=style["color"], linestyles=style["linestyle"])
-        axis.plot(*(pi @ CORNERS), style["marker"], color=style["color"], label=name)
-    common = (tv <= delta).all(0)
-    axis.plot(*(grid[common] @ CORNERS).T, ".", color="0.6", markersize=2, zorder=0)
-    for corner, name, shift in zip(CORNERS, ("action 0", "action 1", "action 2"), (-0.06, -0.06, 0.02), strict=True):
-        axis.text(*(corner + np.array([0, shift])), name, ha="center", fontsize=8)
-    axis.legend(frameon=False, fontsize=8, loc="upper left")
-    axis.set_ylim(-0.1, 0.95)
-    axis.set_title(f"at most δ = {delta:.2f} away from each: {'some' if common.any() else 'none'}")
-    met = "The hexagons have a common part" if common.any() else "The hexagons have no common part"
-    return figure, f"A triangle with {len(policies)} policies, each in a hexagon of radius {delta:.2f}. {met}."
+
+    title = "A trust region around every version"
+    controls = (Control("delta", "radius δ", 0.1, 0.5, 0.005, 0.2), Control("versions", "versions", 2, 3, 1, 2))
+    panels = (Axes("at most δ away from each", "chance of action 0", "chance of action 1", EDGES, EDGES, filled=(1,)),)
+
+    def drawing(self, **values: float) -> tuple[str, list[Drawn]]:
+        """With three actions TV is the largest difference of a chance, so each region is between two ends."""
+        delta, chosen = values["delta"], VERSIONS[: int(values["versions"])]
+        low, high = np.maximum(chosen - delta, 0), chosen + delta
+        common = _corners(low.max(0), high.min(0))
+        outlines = [_corners(np.zeros(3), np.ones(3)), common, *map(_corners, low, high)]
+        names = "simplex", "in all", "π⁽¹⁾", "π⁽²⁾", "π⁽³⁾"
+        curves = [(name, *corners.T[:2]) for name, corners in zip(names, outlines, strict=False)]
+        met = "have a common part, the filled one" if len(common) else "have no common part"
+        text = f"{len(chosen)} policies, each in a hexagon of radius {delta:.3f}. The hexagons {met}."
+        return text, [Drawn(curves, [(*pi[:2], 2 + i) for i, pi in enumerate(chosen)])]
 
 
-EXPLORERS: dict[str, ExplorerModel] = {"versions": VersionsExplorer()}
+def _corners(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The corners (K, 3) of all distributions between ``low`` and ``high`` (3,), in order, closed by the first again.
+
+    In a corner two of the chances are at an end, and the third is what is left. None if there is no such distribution.
+    """
+    found = []
+    for left in range(3):
+        for ends in product(*np.delete([low, high], left, axis=1).T):
+            corner = np.insert(ends, left, 1 - sum(ends))
+            if (low - 1e-12 <= corner).all() and (corner <= high + 1e-12).all():
+                found.append(corner)
+    if not found:
+        return np.empty((0, 3))
+    x, y = (np.array(found) - np.mean(found, axis=0)).T[:2]
+    around = np.array(found)[np.argsort(np.arctan2(y, x))]
+    return np.append(around, around[:1], axis=0)
+
+
+EXPLORERS: dict[str, ExplorerModel] = {"versions": VersionsExplorer(), "regions": RegionsExplorer()}

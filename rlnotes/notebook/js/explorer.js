@@ -1,15 +1,16 @@
 // Draws an explorer: sliders, curves, a sentence. It runs in JupyterLab through anywidget and on a bare page alike.
-// The code below this file in the same module defines compute(values); SPEC comes from Python.
+// The code below this file in the same module defines compute(values); SPEC comes from Python. Of an exact model compute
+// knows only the picture at the start: the others come from the kernel.
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 430, HEIGHT = 250, LEFT = 52, RIGHT = 10, TOP = 26, BOTTOM = 38;
-const DASHES = ["", "7 4", "8 3 2 3", "2 3"];
+const DASHES = ["", "7 4", "8 3 2 3", "2 3", "7 2"];
 
 const STYLE = `
-.rlnotes-explorer { --c0: #0072B2; --c1: #B84A00; --c2: #007A59; --c3: #A0467A; --grid: #88888844;
+.rlnotes-explorer { --c0: #0072B2; --c1: #B84A00; --c2: #007A59; --c3: #A0467A; --c4: #555555; --grid: #88888844; --wrong: #c62828;
   font-family: var(--jp-ui-font-family, system-ui, sans-serif); font-size: 14px; max-width: 900px; }
 html[data-theme=dark] .rlnotes-explorer, [data-jp-theme-light=false] .rlnotes-explorer {
-  --c0: #56B4E9; --c1: #E69F00; --c2: #2FD3A5; --c3: #E79CC2; --grid: #aaaaaa44; color: #eee; }
+  --c0: #56B4E9; --c1: #E69F00; --c2: #2FD3A5; --c3: #E79CC2; --c4: #CCCCCC; --grid: #aaaaaa44; --wrong: #ff8a80; color: #eee; }
 .rlnotes-explorer .controls { display: grid; grid-template-columns: repeat(auto-fit, minmax(250px, 1fr)); gap: 4px 20px; }
 .rlnotes-explorer label { display: grid; grid-template-columns: 1fr auto; align-items: center; }
 .rlnotes-explorer input { grid-column: 1 / 3; width: 100%; margin: 2px 0; }
@@ -19,6 +20,7 @@ html[data-theme=dark] .rlnotes-explorer, [data-jp-theme-light=false] .rlnotes-ex
 .rlnotes-explorer .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 8px; }
 .rlnotes-explorer text { fill: currentColor; font-size: 12px; }
 .rlnotes-explorer .said { min-height: 1.5em; margin: 4px 0; }
+.rlnotes-explorer .wrong { color: var(--wrong); }
 .rlnotes-explorer path { fill: none; stroke-width: 2; }`;
 
 function svg(tag, attributes, parent, text) {
@@ -59,12 +61,12 @@ function leftOf(labels) {
 // A panel: axes drawn anew with each move, because the range may follow the curves.
 function draw(panel, data, parent) {
   parent.replaceChildren();
-  const [x0, x1] = panel.x, inside = data.curves.flatMap((c) => c.ys).filter(Number.isFinite);
-  const [y0, y1] = panel.y ?? [Math.min(...inside), Math.max(...inside)];
+  const [x0, x1] = data.x ?? panel.x, inside = data.curves.flatMap((c) => c.ys).filter(Number.isFinite);
+  const [y0, y1] = data.y ?? panel.y ?? [Math.min(...inside), Math.max(...inside)];
   const left = leftOf(ticks(y0, y1).map(shown)), width = WIDTH - left - RIGHT, height = HEIGHT - TOP - BOTTOM;
   const px = (x) => left + ((x - x0) / (x1 - x0)) * width;
   const py = (y) => HEIGHT - BOTTOM - ((y - y0) / (y1 - y0)) * height;
-  for (const x of ticks(x0, x1)) {
+  for (const x of panel.ticks ?? ticks(x0, x1)) {
     svg("line", { x1: px(x), x2: px(x), y1: TOP, y2: HEIGHT - BOTTOM, stroke: "var(--grid)" }, parent);
     svg("text", { x: px(x), y: HEIGHT - BOTTOM + 14, "text-anchor": "middle" }, parent, shown(x));
   }
@@ -79,7 +81,8 @@ function draw(panel, data, parent) {
   const frame = svg("svg", { x: left, y: TOP, width, height, viewBox: `${left} ${TOP} ${width} ${height}`, class: "frame" }, parent);
   data.curves.forEach((curve, i) => {
     const d = curve.xs.map((x, j) => `${j ? "L" : "M"}${px(x).toFixed(2)} ${py(curve.ys[j]).toFixed(2)}`).join("");
-    svg("path", { d, class: "curve", stroke: `var(--c${i})`, "stroke-dasharray": DASHES[i] }, frame);
+    const fill = panel.filled.includes(i) ? `fill: var(--c${i}); fill-opacity: 0.3` : "";
+    svg("path", { d, class: "curve", stroke: `var(--c${i})`, "stroke-dasharray": DASHES[i], style: fill }, frame);
     const at = LEFT + 6 + i * ((WIDTH - LEFT) / data.curves.length);
     svg("line", { x1: at, x2: at + 24, y1: 14, y2: 14, stroke: `var(--c${i})`, "stroke-width": 2,
       "stroke-dasharray": DASHES[i] }, parent);
@@ -89,8 +92,9 @@ function draw(panel, data, parent) {
     svg("circle", { cx: px(point.x), cy: py(point.y), r: 5, fill: `var(--c${point.curve})`, stroke: "currentColor" }, frame);
 }
 
-// Build the explorer inside `el`. Returns a function that sets values from outside.
-export function mount(el, start, changed = () => {}) {
+// Build the explorer inside `el`, with `found` drawn. `changed` hears of each move; without it nobody computes an exact
+// model, and its sliders rest. Returns a function that sets values from outside, and draws what was found for them.
+export function mount(el, start, changed, found = compute(start)) {
   const values = Object.fromEntries(SPEC.controls.map((c) => [c.name, start[c.name] ?? c.value]));
   const root = html("div", { class: "rlnotes-explorer", role: "group", "aria-label": SPEC.title }, el);
   html("style", {}, root, STYLE);
@@ -98,9 +102,10 @@ export function mount(el, start, changed = () => {}) {
   for (const c of SPEC.controls) {
     const label = html("label", {}, controls), name = html("span", {}, label, c.label), out = html("output", {}, label);
     const input = html("input", { type: "range", min: c.min, max: c.max, step: c.step, "aria-label": c.label }, label);
+    input.disabled = SPEC.exact && !changed;
     // JupyterLab takes the arrow keys for itself unless they are stopped here
     input.addEventListener("keydown", (event) => event.stopPropagation());
-    input.addEventListener("input", () => { values[c.name] = +input.value; redraw(); changed({ ...values }); });
+    input.addEventListener("input", () => { values[c.name] = +input.value; show(computed()); changed?.({ ...values }); });
     inputs[c.name] = [input, out];
   }
   const said = html("p", { class: "said", "aria-live": "polite" }, root);
@@ -110,19 +115,22 @@ export function mount(el, start, changed = () => {}) {
     html("div", {}, box, panel.title);
     return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "drawing", role: "img", "aria-label": panel.title }, box);
   });
-  function redraw() {
+  const computed = () => SPEC.exact ? {} : compute(values); // nothing yet: the kernel computes it
+  function show({ text, error, panels = [] }) {
     for (const [name, [input, out]] of Object.entries(inputs)) { input.value = values[name]; out.textContent = shown(values[name]); }
-    const found = compute(values);
-    said.textContent = found.text;
-    found.panels.forEach((data, i) => draw(SPEC.panels[i], data, drawings[i]));
+    if (error ?? text) said.textContent = error ?? text;
+    said.className = error ? "said wrong" : "said";
+    panels.forEach((data, i) => draw(SPEC.panels[i], data, drawings[i]));
   }
-  redraw();
-  return (given) => { Object.assign(values, given); redraw(); };
+  show(found);
+  return (given, found) => { Object.assign(values, given); show(found ?? computed()); };
 }
 
 export default {
   render({ model, el }) {
-    const set = mount(el, model.get("values"), (values) => { model.set("values", values); model.save_changes(); });
+    const changed = (values) => { model.set("values", values); model.save_changes(); };
+    const set = mount(el, model.get("values"), changed, SPEC.exact ? model.get("drawing") : undefined);
     model.on("change:values", () => set(model.get("values")));
+    model.on("change:drawing", () => set({}, model.get("drawing")));
   },
 };
