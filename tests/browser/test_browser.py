@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -19,7 +20,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import nbformat
 import pytest
+
+from rlnotes.chapters.explorers import EXPLORERS as MODELS
+from rlnotes.notebook.explorer import ExactModel
 
 if TYPE_CHECKING:
     from playwright import sync_api
@@ -29,7 +34,8 @@ else:
 ROOT = Path(__file__).parents[2]
 BOOK = ROOT / ".book" / "html"
 SCREENS = ROOT / ".book" / "screens"
-CHAPTERS = ("00_start_here", "07_grpo")
+CHAPTERS = ("00_start_here", "02_performance_difference", "07_grpo")
+EXPLORERS = {"00_start_here": 1, "02_performance_difference": 2, "07_grpo": 2}
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -79,8 +85,13 @@ def test_the_book_is_alive_without_network_or_kernel(browser: sync_api.Browser, 
     assert page.locator("html").get_attribute("data-theme") == theme
     assert page.locator("mjx-merror").count() == 0
     assert page.locator("mjx-container").count() > 5
-    assert page.locator(".rlnotes-explorer").count() == {"00_start_here": 1, "07_grpo": 2}[chapter]
+    explorers = page.locator(".rlnotes-explorer")
+    assert explorers.count() == EXPLORERS[chapter]
     move_by_keyboard(page, "body")
+    if chapter.startswith("02"):  # an exact model rests without a kernel, and the page says so
+        assert explorers.last.locator("input:disabled").count() == 2
+        assert explorers.last.locator("path.curve").count() == 4
+        assert page.get_by_text("need a running kernel").is_visible()
     picture(page, f"book_{chapter}_{theme}")
     assert watched.errors == []
     page.close()
@@ -153,18 +164,22 @@ def answer(page: sync_api.Page, mark: str, code: str) -> str:
     return cell.locator(".jp-OutputArea").inner_text()
 
 
-def test_the_grpo_chapter_in_jupyterlab(browser: sync_api.Browser, lab: str, folder_of_lab: Path):
-    watched = Watched(browser)
-    page = watched.page
-    page.goto(f"{lab}/doc/tree/07_grpo.ipynb?token=token-of-the-test")
+def run_all(page: sync_api.Page, address: str) -> None:
+    page.goto(f"{address}?token=token-of-the-test")
     page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
     page.wait_for_timeout(2000)
-    assert page.locator(".jp-Dialog").count() == 0
-    page.locator(".jp-Notebook .jp-MarkdownCell").first.click()
+    page.locator(".jp-Notebook .jp-Cell").first.click()
     page.keyboard.press("Escape")
     for _ in range(page.locator(".jp-Notebook .jp-Cell").count()):
         page.keyboard.press("Shift+Enter")
         page.wait_for_timeout(60)
+
+
+def test_the_grpo_chapter_in_jupyterlab(browser: sync_api.Browser, lab: str, folder_of_lab: Path):
+    watched = Watched(browser)
+    page = watched.page
+    run_all(page, f"{lab}/doc/tree/07_grpo.ipynb")
+    assert page.locator(".jp-Dialog").count() == 0
     page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for(timeout=300_000)
     scroll_to(page, page.locator(".jp-OutputArea .rlnotes-explorer"))
     move_by_keyboard(page, ".jp-OutputArea")
@@ -180,3 +195,70 @@ def test_the_grpo_chapter_in_jupyterlab(browser: sync_api.Browser, lab: str, fol
     saved = (folder_of_lab / "07_grpo.ipynb").read_text(encoding="utf-8")
     assert 'answer = \\"b\\"' in saved
     assert "widget-view" not in saved  # or it would say "model not found" when it is opened again
+
+
+SLOW = """
+import time
+import numpy as np
+from rlnotes.notebook.explorer import Axes, Control, Drawn, ExactModel
+class Slow(ExactModel):
+    title, panels = "slow", (Axes("slow", "x", "y", (0, 1), (0, 1)),)
+    controls, calls = (Control("x", "x", 0, 100, 1, 0),), 0
+    def drawing(self, **values):
+        time.sleep(0.25)
+        self.calls += 1
+        return f"{values['x']:g} after {self.calls}", [Drawn([("line", np.arange(2), np.arange(2))], [])]
+explorer(Slow())
+"""
+
+WATCH = """(explorer) => {
+  window.pressed = null;
+  window.drawn = null;
+  explorer.addEventListener("keydown", () => { window.pressed = performance.now(); window.drawn = null; }, true);
+  const drawn = () => { window.drawn = performance.now() - window.pressed; };
+  new MutationObserver(drawn).observe(explorer.querySelector(".panels"), { subtree: true, childList: true });
+}"""  # milliseconds from a key to the last change of the picture
+PRESSES, WARM_UP = 30, 2
+LIMIT = 200  # milliseconds, the median, for a machine that does other things too; alone it is a fraction
+
+
+def test_an_exact_model_follows_the_keys(browser: sync_api.Browser, lab: str, folder_of_lab: Path):
+    """Every slider, to its ends and 30 steps between, from key to picture. A slow model keeps to the last key."""
+    exact = [name for name, model in MODELS.items() if isinstance(model, ExactModel)]
+    first = "from rlnotes.chapters.explorers import EXPLORERS\nfrom rlnotes.notebook import explorer"
+    sources = [first, *(f"explorer(EXPLORERS[{name!r}])" for name in exact), SLOW]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    notebook.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    nbformat.write(notebook, folder_of_lab / "exact.ipynb")
+    watched = Watched(browser)
+    page = watched.page
+    run_all(page, f"{lab}/doc/tree/exact.ipynb")
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for(timeout=60_000)
+    for name in exact:
+        explorer = page.locator(f".jp-OutputArea .rlnotes-explorer[aria-label='{MODELS[name].title}']")
+        explorer.wait_for(timeout=60_000)
+        explorer.evaluate(WATCH)
+        times: list[float] = []
+        for slider in explorer.locator("input").all():
+            slider.focus()
+            for key in ["End", "Home"] + ["ArrowRight", "ArrowLeft"] * (PRESSES // 2):
+                page.keyboard.press(key)
+                page.wait_for_function("window.drawn !== null", timeout=10_000)
+                page.wait_for_timeout(50)
+                times.append(page.evaluate("window.drawn"))
+            assert explorer.locator(".wrong").count() == 0
+        print(
+            f"{name}: key to picture {statistics.median(times[WARM_UP:]):.0f} ms, at most {max(times[WARM_UP:]):.0f} ms"
+        )
+        picture(page, f"lab_exact_{name}")
+        assert statistics.median(times[WARM_UP:]) < LIMIT
+    slow = page.locator(".jp-OutputArea .rlnotes-explorer[aria-label='slow']")
+    slow.locator("input").focus()
+    for _ in range(40):
+        page.keyboard.press("ArrowRight")
+        page.wait_for_timeout(25)
+    last = slow.locator(".said", has_text=re.compile("^40 after"))
+    last.wait_for(timeout=10_000)
+    assert int(last.inner_text().split()[-1]) <= 15  # of 40, and two before the first key
+    assert watched.errors == []
+    page.close()

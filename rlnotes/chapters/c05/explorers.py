@@ -102,10 +102,12 @@ class TruthExplorer(ExactModel):
         by_mean = surrogate - forms.mean_divergence(gamma, bounds.reward_range(mdp), mean)
         by_max = surrogate - forms.max_kl(gamma, bounds.largest_advantage(mdp, pi), largest)
         changes = {"true": true, "surrogate": surrogate, "mean KL": by_mean, "max KL": by_max}
-        ends = ", ".join(f"{key} {change[-1]:.3g}" for key, change in changes.items())
         top = max(true.max(), 1e-12)
         curves = [(key, mean, change) for key, change in changes.items()]
-        text = f"{name}: the change of J at a mean KL of {delta:.1e}, and what the mean and the max KL promise: {ends}."
+        text = (
+            f"{name}, at a mean KL of {delta:.1e}: true change {true[-1]:.3g}, surrogate {surrogate[-1]:.3g}. "
+            f"Promised {by_mean[-1]:.3g} by the mean KL, {by_max[-1]:.3g} by the max KL."
+        )
         return text, [Drawn(curves, [], x=(0, delta), y=(-top, 1.3 * top))]
 
 
