@@ -11,13 +11,13 @@ const STYLE = `
   font-family: var(--jp-ui-font-family, system-ui, sans-serif); font-size: 14px; max-width: 900px; }
 html[data-theme=dark] .rlnotes-explorer, [data-jp-theme-light=false] .rlnotes-explorer {
   --c0: #56B4E9; --c1: #E69F00; --c2: #2FD3A5; --c3: #E79CC2; --c4: #CCCCCC; --grid: #aaaaaa44; --wrong: #ff8a80; color: #eee; }
-.rlnotes-explorer .controls { display: grid; grid-template-columns: repeat(auto-fit, minmax(250px, 1fr)); gap: 4px 20px; }
+.rlnotes-explorer .controls { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(250px, 100%), 1fr)); gap: 4px 20px; }
 .rlnotes-explorer label { display: grid; grid-template-columns: 1fr auto; align-items: center; }
 .rlnotes-explorer input { grid-column: 1 / 3; width: 100%; margin: 2px 0; }
 .rlnotes-explorer output { font-variant-numeric: tabular-nums; }
 .rlnotes-explorer .drawing { width: 100%; max-width: 430px; height: auto; overflow: visible; }
 .rlnotes-explorer .frame { overflow: hidden; }
-.rlnotes-explorer .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); gap: 8px; }
+.rlnotes-explorer .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 8px; }
 .rlnotes-explorer text { fill: currentColor; font-size: 12px; }
 .rlnotes-explorer .said { min-height: 1.5em; margin: 4px 0; }
 .rlnotes-explorer .wrong { color: var(--wrong); }
