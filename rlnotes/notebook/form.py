@@ -28,7 +28,7 @@ PROMISES, FIRST_CELLS, OPENING_WORDS = 3, 10, 200
 KINDS = ("predict", "log", "repair", "paper", "formula")  # of an exercise; at most one copies a formula
 TAGS = {"nbval-check-output", "hide-input", "run", "main", "quiz", *KINDS}
 CARD = ["you see", "log (TRL / verl)", "worry at", "set", "rests on"]
-SHOWS = {"print", "show", "table", "display", "explorer", "Sliders", "skip_without"}
+SHOWS = {"print", "show", "table", "display", "explorer", "skip_without"}
 COMPUTED_IN = {"print", "table", "display"}  # of those, where both sides of a theorem may be computed in place
 
 STATEMENT = re.compile(
@@ -427,8 +427,8 @@ def exercises(page: Page) -> Iterator[str]:
 
 def slider(page: Page) -> Iterator[str]:
     """The main picture can be moved."""
-    if not any(re.search(r"\b(?:explorer|Sliders)\(", cell.source) for cell in page.find("main")):
-        yield 'no cell with the tag "main" calls explorer(...) or Sliders(...)'
+    if not any(re.search(r"\bexplorer\(", cell.source) for cell in page.find("main")):
+        yield 'no cell with the tag "main" calls explorer(...)'
 
 
 def alternatives(page: Page) -> Iterator[str]:
