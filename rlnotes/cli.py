@@ -1,6 +1,7 @@
 """The command line: rlnotes train | resume | sample | compare | stability | arena | audit | doctor."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -56,13 +57,20 @@ class Resume:
     """RL steps in all; the run's own number if not given"""
     checkpoint_every: int = 20
     """steps between checkpoints"""
+    device: str | None = None
+    """cpu, cuda, ...: go on there; the run's own device if not given"""
+    checkpoint: str | None = None
+    """name of an older checkpoint to go on from, step_00000020; newer ones are then set aside"""
 
     def __call__(self) -> int:
         """Load and go on."""
         import rlnotes.gpu  # noqa: F401
+        from rlnotes.lm.checkpoint import find_checkpoint, set_aside_after
         from rlnotes.lm.distributed import trainer_class
 
-        trainer = trainer_class().load(self.out / "checkpoints", steps=self.steps)
+        trainer = loaded(trainer_class(), self, steps=self.steps)
+        if self.checkpoint is not None and trainer.shard.rank == 0:
+            set_aside_after(find_checkpoint(self.out / "checkpoints", self.checkpoint))
         return follow(trainer, self.out, self.checkpoint_every)
 
 
@@ -81,13 +89,17 @@ class Sample:
     """of the prompts and of the samples"""
     temperature: float = 1.0
     """0 is greedy"""
+    device: str | None = None
+    """cpu, cuda, ...; the run's own device if not given"""
+    checkpoint: str | None = None
+    """name of an older checkpoint, step_00000020; the newest if not given"""
 
     def __call__(self) -> int:
         """Print prompt, response and reward, one line each."""
         from rlnotes.lm.rollout import SamplingTransform
         from rlnotes.lm.trainer import Trainer
 
-        trainer = Trainer.load(self.out / "checkpoints")
+        trainer = loaded(Trainer, self)
         rollout = trainer.sample(self.prompts, seed=self.seed, transform=SamplingTransform(self.temperature))
         for row, reward in enumerate(trainer.task.reward(rollout).tolist()):
             prompt, response = trainer.task.text(rollout, row)
@@ -255,6 +267,20 @@ def make_and_tell(
     for line in report(out):
         print(line)
     return 0
+
+
+def loaded(trainer: "type[Trainer]", command: Resume | Sample, steps: int | None = None) -> "Trainer":
+    """The trainer of ``command``. If its checkpoint is broken, the error has the command that takes the older one."""
+    from rlnotes.lm.checkpoint import BrokenCheckpoint
+
+    folder, device = command.out / "checkpoints", command.device
+    try:
+        return trainer.load(folder, steps=steps, device=device, checkpoint=command.checkpoint)
+    except BrokenCheckpoint as error:
+        words = ["rlnotes", type(command).__name__.lower(), "--out", str(command.out)]
+        words += ["--device", device] * (device is not None)
+        line = shlex.join([*words, "--checkpoint", str(error.older)])
+        raise ValueError(f"{error.wrong}; {error.way_out(line)}") from error
 
 
 def make_table(make: Making, study: "Study", table: Path, seeds: int, workers: int) -> int:

@@ -1,21 +1,31 @@
 """The training loop: a supervised warm start, then RL, one step at a time."""
 
+import re
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
 import torch
+from torch import Tensor
 
 from rlnotes.files import sole_writer
 from rlnotes.lm.behavior import Behavior
 from rlnotes.lm.checkpoint import (
+    STATE,
+    TENSORS,
+    BrokenCheckpoint,
+    check_fields,
     check_goes_on,
-    load_latest,
+    check_tensors,
+    find_checkpoint,
+    load_checkpoint,
     load_optimizer,
+    moments_of,
     optimizer_tensors,
     part,
     save_checkpoint,
@@ -52,6 +62,7 @@ class Trainer(Learner):
     def __init__(self, config: TrainConfig, task: Task | None = None, choices: Choices | None = None):
         super().__init__(config, task, choices)
         self.run_id = uuid.uuid4().hex  # of its checkpoints, and of trainers that go on from them
+        self.left_generators: dict[str, Tensor] = {}  # their states, of other kinds of device
         self.parts = self.make_parts()
         if config.warm_start == "shipped" and task is None and has_weights(config.task, config.size, config.preset):
             load_weights(self.model, config.task, config.size, config.preset)
@@ -191,6 +202,13 @@ class Trainer(Learner):
 
     def write_checkpoint(self, folder: Path) -> Path:
         """:meth:`save` for who is :func:`sole_writer` of ``folder``, and has checked it."""
+        state: dict[str, Any] = dict(run_id=self.run_id, config=asdict(self.config), warm=self.warm) | self.counts()
+        return save_checkpoint(folder, self.warm_updates + self.step, self.tensors(), state)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All numbers of a checkpoint, by name. ``rng.sample.cpu`` and ``rng.sample.cuda`` are the states of the
+        generators of tokens, each of the kinds of device that the run was on.
+        """
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         if self.reference is not None:
             tensors |= {f"reference.{name}": value for name, value in self.reference.state_dict().items()}
@@ -198,9 +216,7 @@ class Trainer(Learner):
         if self.past is not None:
             tensors |= self.past.tensors()
         tensors["rng.data"] = self.data_generator.get_state()
-        tensors["rng.sample"] = self.generator.get_state()
-        state: dict[str, Any] = dict(run_id=self.run_id, config=asdict(self.config), warm=self.warm) | self.counts()
-        return save_checkpoint(folder, self.warm_updates + self.step, tensors, state)
+        return tensors | self.left_generators | {f"rng.sample.{self.device.type}": self.generator.get_state()}
 
     @classmethod
     def load(
@@ -209,33 +225,106 @@ class Trainer(Learner):
         task: Task | None = None,
         choices: Choices | None = None,
         steps: int | None = None,
+        device: str | None = None,
+        checkpoint: str | None = None,
         **settings: Any,
     ) -> Self:
-        """The trainer of the newest checkpoint in ``folder``. On a CPU it goes on bit for bit.
+        """The trainer of the newest checkpoint in ``folder``, or of the one called ``checkpoint``.
 
-        ``steps`` replaces the number of RL steps in all. An objective or a task of your own must be passed again, and
-        so must ``settings``, which a subclass may have besides.
-        Raises ``FileNotFoundError`` without a checkpoint, ``ValueError`` naming a missing part.
+        On the CPU where it was it goes on bit for bit. ``device`` moves it to another: weights, optimiser and prompts
+        are the same there, but sums are rounded otherwise, and tokens are drawn from the random numbers of that kind of
+        device, where the run left them, or from their beginning; one line on stderr says so. On a CPU ``precision``
+        becomes float32. ``steps`` replaces the number of RL steps in all. An objective or a task of your own must be
+        passed again, and so must ``settings``, which a subclass may have besides.
+
+        Raises ``FileNotFoundError`` without a checkpoint, :class:`rlnotes.lm.checkpoint.BrokenCheckpoint`, a
+        ``ValueError``, naming the file, what is wrong with it and the older checkpoint, and ``ValueError`` for a device
+        that is not here. Nothing is half loaded.
         """
-        tensors, state = load_latest(folder)
-        config = TrainConfig(**state["config"])
-        if config.recipe == "custom" and choices is None:
+        path = find_checkpoint(folder, checkpoint)
+        tensors, state = load_checkpoint(path)
+        saved = config_of(state, path / STATE)
+        if saved.recipe == "custom" and choices is None:
             raise ValueError("this run used an objective of its own; pass it again as choices=Choices(...)")
-        steps = config.steps if steps is None else steps
+        config = moved(saved, device)
         start = "none" if state["warm"] else "train"  # where the run was: in RL, or before it
-        trainer = cls(replace(config, warm_start=start, steps=steps), task, choices, **settings)
+        trainer = cls(
+            replace(config, warm_start=start, steps=config.steps if steps is None else steps), task, choices, **settings
+        )
         trainer.config = replace(trainer.config, warm_start=config.warm_start)
-        trainer.run_id = state.get("run_id", "")  # of a run that is older than these names
-        for name in COUNTS:
+        for name in ("run_id", *COUNTS):
             setattr(trainer, name, state[name])
-        trainer.model.load_state_dict(part(tensors, "model"))
-        if trainer.reference is not None:
-            trainer.reference.load_state_dict(part(tensors, "reference"))
-        if (trainer.updates if trainer.warm else trainer.warm_updates) > 0:  # a fresh optimiser has no moments yet
-            load_optimizer(trainer.optimizer, tensors)
-        if trainer.past is not None:
-            trainer.past.restore(tensors, merged(trainer.model))
-        rng = part(tensors, "rng")
-        trainer.data_generator.set_state(rng["data"].cpu())
-        trainer.generator.set_state(rng["sample"].cpu())
+        trainer.take(tensors, path / TENSORS)
+        before, here = torch.device(saved.device).type, trainer.device.type
+        if before != here and trainer.shard.rank == 0:
+            again = f"rng.sample.{here}" in tensors
+            print(
+                f"rlnotes: a run of device {saved.device} goes on with device {config.device}, not bit for bit: sums "
+                f"are rounded otherwise, and the random numbers of tokens {'go on there' if again else 'begin there'}"
+                + (f"; precision {saved.precision} becomes {config.precision}" * (config.precision != saved.precision)),
+                file=sys.stderr,
+            )
         return trainer
+
+    def take(self, tensors: dict[str, Tensor], file: Path) -> None:
+        """Put the numbers of a checkpoint, of ``file``, in their places. Raises :class:`BrokenCheckpoint` before any is
+        changed if they do not fit.
+        """
+        own = f"rng.sample.{self.device.type}"
+        expected = self.tensors()
+        if (self.updates if self.warm else self.warm_updates) > 0:  # a fresh optimiser has no moments yet
+            expected |= moments_of(self.optimizer)
+        if self.past is not None:
+            weights = merged(self.model).state_dict()
+            versions = {name.split(".")[1] for name in tensors if re.match(r"past\.\d+\.", name)}
+            expected |= {f"past.{version}.{name}": one for version in versions for name, one in weights.items()}
+        elsewhere = {name: one for name, one in tensors.items() if name.startswith("rng.sample.") and name != own}
+        if elsewhere and own not in tensors:  # this kind of device is new to the run
+            tensors = tensors | {own: expected[own]}
+        check_tensors(file, tensors, expected | elsewhere)
+        try:
+            self.data_generator.set_state(tensors["rng.data"])
+            self.generator.set_state(tensors[own])
+        except RuntimeError as error:
+            raise BrokenCheckpoint(file, f"has no state of a generator in rng ({error})") from error
+        self.left_generators = elsewhere
+        self.model.load_state_dict(part(tensors, "model"))
+        if self.reference is not None:
+            self.reference.load_state_dict(part(tensors, "reference"))
+        if "optimizer.0.step" in expected:
+            load_optimizer(self.optimizer, tensors)
+        if self.past is not None:
+            self.past.restore(tensors, merged(self.model))
+
+
+def config_of(state: dict[str, Any], file: Path) -> TrainConfig:
+    """The settings in the ``state`` of a checkpoint, of ``file``. Raises :class:`BrokenCheckpoint` if it is not all
+    there, or makes no sense.
+    """
+    check_fields(file, state, ("run_id", "config", "warm", *COUNTS), "field")
+    for name in COUNTS:
+        if type(state[name]) is not int or state[name] < 0:
+            raise BrokenCheckpoint(file, f"has {name} {state[name]!r}, which must be a whole number, 0 or more")
+    if type(state["warm"]) is not bool:
+        raise BrokenCheckpoint(file, f"has warm {state['warm']!r}, which must be true or false")
+    if not isinstance(state["config"], dict):
+        raise BrokenCheckpoint(file, "has a config that is no list of settings by name")
+    check_fields(file, state["config"], (one.name for one in fields(TrainConfig)), "setting")
+    try:
+        return TrainConfig(**state["config"])
+    except (TypeError, ValueError) as error:
+        raise BrokenCheckpoint(file, f"has a setting that cannot be: {error}") from error
+
+
+def moved(config: TrainConfig, device: str | None) -> TrainConfig:
+    """The settings for ``device``; None is the one that they name. Raises ``ValueError`` if that is a GPU, and there is
+    none.
+    """
+    if device is None:
+        if config.device.startswith("cuda") and not torch.cuda.is_available():
+            raise ValueError(
+                f"this run was on device {config.device}, and torch finds no GPU here; load it with device='cpu', on "
+                "the command line --device cpu"
+            )
+        return config
+    return replace(config, device=device, precision=config.precision if device.startswith("cuda") else "float32")

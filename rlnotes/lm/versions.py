@@ -60,8 +60,6 @@ class Snapshots:
     def restore(self, tensors: dict[str, Tensor], model: Transformer) -> None:
         """Take back what :meth:`tensors` gave, as copies of ``model`` with other weights."""
         self.models = {}
-        if not any(name.startswith("past.") for name in tensors):  # saved before the first step
-            return
         found: dict[int, dict[str, Tensor]] = {}
         for key, value in part(tensors, "past").items():
             version, name = key.split(".", 1)

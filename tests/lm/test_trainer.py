@@ -114,14 +114,11 @@ def test_a_checkpoint_that_lacks_a_part_says_which(tmp_path, missing):
     list(trainer.run(2))
     path = trainer.save(tmp_path) / "tensors.safetensors"
     save_file({k: v for k, v in load_file(path).items() if not k.startswith(missing)}, path)
-    with pytest.raises(ValueError, match=f"lacks its part '{missing}'"):
+    with pytest.raises(ValueError, match=rf"lacks {missing}\."):
         Trainer.load(tmp_path)
 
 
-def test_a_checkpoint_that_lacks_a_file_says_which(tmp_path):
-    (Trainer(SMALL).save(tmp_path) / "state.json").unlink()
-    with pytest.raises(ValueError, match=r"lacks state\.json"):
-        Trainer.load(tmp_path)
+def test_where_there_is_no_checkpoint_that_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match="no checkpoint"):
         Trainer.load(tmp_path / "elsewhere")
 
