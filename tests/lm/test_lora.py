@@ -138,3 +138,16 @@ def test_adapters_on_adapters_are_refused(model):
     add_adapters(model, 2, torch.Generator())
     with pytest.raises(ValueError, match="the model has adapters already"):
         add_adapters(model, 2, torch.Generator())
+
+
+def test_the_reference_stays_where_the_adapters_began(tmp_path):
+    choices = replace(GRPO, kl=KLPenalty(0.1))
+    trainer = Trainer(RUN, choices=choices)
+    assert trainer.reference is not None
+    start = {name: weight.clone() for name, weight in trainer.reference.state_dict().items()}
+    list(trainer.run())
+    trainer.save(tmp_path)
+    for one in (trainer, Trainer.load(tmp_path, choices=choices)):
+        assert one.reference is not None
+        assert all(torch.equal(weight, start[name]) for name, weight in one.reference.state_dict().items())
+        assert any(not torch.equal(weight, start[name]) for name, weight in merged(one.model).state_dict().items())

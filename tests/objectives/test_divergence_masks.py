@@ -153,3 +153,14 @@ def test_what_several_masks_lack_is_named():
         policy_loss(replace(GRPO, keep=Every((veto(),))), Batch(**made))
     with pytest.raises(ValueError, match=r"keep returned shape .* it must be bool"):
         policy_loss(replace(GRPO, keep=Every((lambda batch: batch.advantages,))), Batch(**tensors()))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_dropped_token_of_weight_e_to_the_1000_leaves_no_nan_in_the_gradient(sign: float):
+    choices = replace(PG_IS, keep=DivergenceMask(10.0, "k2", "token"))
+    logp = torch.tensor([[-1.0, -1.0]], requires_grad=True)
+    mu = logp.detach() - sign * 1000 * torch.tensor([[1.0, 0.0]])
+    loss = policy_loss(choices, Batch(logp, torch.ones(1, 2).bool(), torch.ones(1), mu))
+    (gradient,) = torch.autograd.grad(loss, logp)
+    assert loss.isfinite() and gradient.isfinite().all()
+    assert gradient[0, 0] == 0 != gradient[0, 1]

@@ -305,3 +305,10 @@ def test_a_cap_is_as_tall_as_it_says(tmp_path: Path):
     inputs["sampling_per_token_logps"] = made.logp(capped, inputs).detach() - 0.5
     found, expected = (made.gradient(t, t._compute_loss(t.model, inputs)) for t in (capped, plain))
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_any_of_several_end_tokens_ends_a_response(tmp_path: Path):
+    trainer = made.trainer(tmp_path, "grpo")
+    trainer.eos_token_ids = [0, 3]
+    ids, own = torch.tensor([[5, 3], [5, 6], [0, 9]]), torch.tensor([[1, 1], [1, 1], [1, 0]])
+    assert trainer._truncated(dict(completion_ids=ids, completion_mask=own)).tolist() == [False, True, False]
