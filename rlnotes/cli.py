@@ -1,10 +1,15 @@
 """The command line: rlnotes train | resume | sample | compare | stability | arena | audit | doctor."""
 
+import contextlib
+import io
 import os
+import re
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +17,8 @@ import tyro
 
 from rlnotes.doctor import doctor
 from rlnotes.lm.config import TrainConfig
+from rlnotes.processes import world_size
+from rlnotes.terminal import answer
 
 if TYPE_CHECKING:
     from rlnotes.lm.trainer import Trainer
@@ -255,6 +262,7 @@ class Doctor:
         return doctor()
 
 
+Command = Train | Resume | Sample | Compare | Stability | Arena | Audit | Doctor
 Making = Callable[["Study", Path, int, int], None]  # of a study, its table, seeds, workers: the missing runs
 
 
@@ -302,6 +310,8 @@ def follow(trainer: "Trainer", out: Path, checkpoint_every: int) -> int:
     from rlnotes.lm.progress import progress
     from rlnotes.lm.record import recorded
 
+    if trainer.shard.rank == 0 and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        print(f"interrupts are ignored, as who started this asked; kill {os.getpid()} ends it", file=sys.stderr)
     interrupts = HeldInterrupts()
     try:
         with interrupts:  # the progress bar, too, must not be cut in two
@@ -331,13 +341,49 @@ COMMANDS = (
 )
 
 
-def main() -> int:
-    """Run one command. Returns the exit status: 0, 1 for a problem that is explained, 130 for an interrupt."""
-    command = tyro.cli(tyro.conf.OmitArgPrefixes[COMMANDS], prog="rlnotes", description=__doc__)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command, of ``sys.argv`` or of ``arguments``. Returns the exit status: 0; 1 for a finding of audit or
+    doctor; 2 for a problem, which one line on stderr explains; 130 for an interrupt.
+    """
+    return answer(partial(run, arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """:func:`main`, where somebody else tells what is raised."""
     try:
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not isinstance(command, Train | Resume):
-            raise ValueError("torchrun starts several processes, which share train and resume; start this one directly")
-        return command()
-    except (ValueError, FileNotFoundError) as error:
-        print(f"rlnotes: {error}", file=sys.stderr)
-        return 1
+        command = parsed(arguments)
+    except SystemExit:  # it has shown its help
+        return 0
+    if world_size() > 1 and not isinstance(command, Train | Resume):
+        raise ValueError(
+            f"WORLD_SIZE is {world_size()} in the environment, as torchrun sets it for processes that share train or "
+            "resume; this command is for one process: start it directly, or unset WORLD_SIZE"
+        )
+    return command()
+
+
+def parsed(arguments: Sequence[str] | None) -> Command:
+    """The command with its options. Raises ``ValueError`` for what is no command, and ``SystemExit`` after --help."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(tyro.conf.OmitArgPrefixes[COMMANDS], prog="rlnotes", description=__doc__, args=arguments)
+    except SystemExit as stopped:
+        if not stopped.code:
+            raise
+        raise ValueError(_without_frame(said.getvalue())) from None
+    except AssertionError as error:  # an unknown shell after --tyro-print-completion
+        raise ValueError(str(error)) from error
+
+
+def _without_frame(box: str) -> str:
+    """What tyro says in a box of several parts and lines, as one sentence, but for its last part: where the help is."""
+    title, *lines = (line.strip(" │") for line in _COLOURS.sub("", box).splitlines())
+    parts = _RULE.split("\n".join(lines))
+    said = [text for part in parts if (text := " ".join(part.split()))]
+    return _INNER.sub("", "; ".join(said[:-1]) or title)
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_RULE = re.compile(r"^[─╰╯-]+$", re.MULTILINE)
+_INNER = re.compile(r"^Error parsing __tyro-dummy-inner__\S*: ")  # of settings together, whose error names one itself

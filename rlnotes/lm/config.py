@@ -1,11 +1,27 @@
 """Sizes of the model, and what a training run is told: plain data, without torch."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
+
+from rlnotes.settings import of_their_kinds, positive, within
 
 Metrics = dict[str, float]  # what a step reports
 RolloutWeights = Literal["float32", "bfloat16", "float8", "int8", "int4"]
 RolloutKVCache = Literal["float32", "bfloat16", "float8"]
+
+MANY = 10**9  # of anything: beyond it are typing errors, and numbers that no tensor holds
+MOST_STEPS = 10**7  # names of checkpoints have eight digits, for the steps of warm start and RL together
+COLDEST, HOTTEST = 1e-3, 1e3  # temperatures at which float32 still tells logits apart
+_DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
+
+
+def check_truncation(top_k: int | None, top_p: float | None) -> None:
+    """Raise ``ValueError`` for numbers that keep no token."""
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k is {top_k}; it must be at least 1, or None for no limit")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p is {top_p}; it must be in (0, 1], or None for no limit")
 
 
 @dataclass(frozen=True)
@@ -135,20 +151,27 @@ class TrainConfig:
     cuda_graph: bool = False
     """on a GPU, replay each RL step as one CUDA graph: equal up to rounding, faster; in a script import rlnotes.gpu"""
     threads: int = 1
-    """CPU threads; more than one rarely pays for a tiny model"""
+    """CPU threads, of which no more than the machine has cores are used; more than one rarely pays for a tiny model"""
 
     def __post_init__(self):
-        for name in ("prompts", "epochs", "minibatches", "micro_batches", "most_rounds", "warm_batch", "threads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        for name in ("steps", "warmup_updates", "warm_limit", "lora_rank"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must not be negative")
-        for name in ("learning_rate", "gradient_clip", "temperature", "warm_learning_rate"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")
+        of_their_kinds(self)
+        counts = ("prompts", "epochs", "minibatches", "micro_batches", "most_rounds", "warm_batch", "rollout_blocks")
+        within(self, 1, *counts, "threads", most=MANY)
+        within(self, 0, "steps", "warmup_updates", "warm_limit", most=MOST_STEPS)
+        within(self, 0, "lora_rank", most=MANY)
+        within(self, 0, "seed", most=2**63 - 1)  # what torch takes, and room for the seeds derived from it
+        within(self, 0, "warm_target", "switch", most=1)
+        within(self, 0, "logit_noise", most=1000)
+        positive(self, "learning_rate", "gradient_clip", "warm_learning_rate")
+        within(self, COLDEST, "temperature", most=HOTTEST)
+        check_truncation(self.top_k, self.top_p)
         if self.group_size < 2:
             raise ValueError(f"group_size is {self.group_size}: a group of one has no baseline; use 2 or more")
+        if self.prompts * self.group_size > MANY:
+            raise ValueError(
+                f"prompts is {self.prompts} and group_size {self.group_size}: a rollout of more than {MANY} responses; "
+                "make one of them smaller"
+            )
         if self.prompts % self.minibatches:
             raise ValueError(
                 f"minibatches {self.minibatches} does not divide prompts {self.prompts}: groups stay whole"
@@ -162,9 +185,12 @@ class TrainConfig:
         if self.preset not in PRESETS:
             raise ValueError(f"unknown preset {self.preset!r}; choose one of {', '.join(PRESETS)}")
         width = PRESETS[self.preset]["d_model"]
-        if self.lora_rank > width:
-            raise ValueError(f"lora_rank is {self.lora_rank}; it must be at most the model's width, {width}")
+        for name in ("lora_rank", "rollout_blocks"):
+            if getattr(self, name) > width:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at most the model's width, {width}")
         self._check_routing_replay()
+        if not _DEVICE.fullmatch(self.device):
+            raise ValueError(f"device is {self.device!r}; choose cpu, cuda, or one of several by its number, cuda:1")
         if self.precision == "bfloat16" and not self.device.startswith("cuda"):
             raise ValueError(f"precision bfloat16 needs a GPU, and device is {self.device!r}; use float32 there")
 
@@ -187,14 +213,12 @@ class TrainConfig:
         for name in ("lags", "lag_weights"):  # a list, as in a file of settings, would be no equal of a tuple
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for i, lag in enumerate(self.lags):
-            if lag < 0:
-                raise ValueError(f"lags[{i}] is {lag}; a lag is a number of updates, 0 or more")
+            if not 0 <= lag <= MANY:
+                raise ValueError(f"lags[{i}] is {lag}; a lag is a number of updates, 0 or more, up to {MANY}")
         if self.lag_weights and len(self.lag_weights) != len(self.lags):
             raise ValueError(f"lag_weights has {len(self.lag_weights)} entries, lags {len(self.lags)}; give one each")
         for i, weight in enumerate(self.lag_weights):
-            if not 0 < weight < float("inf"):
-                raise ValueError(f"lag_weights[{i}] is {weight}; it must be positive and finite, or leave the lag out")
-        if not 0 <= self.switch <= 1:
-            raise ValueError(f"switch is {self.switch}; a probability lies in [0, 1]")
+            if not 1e-6 <= weight <= 1e6:
+                raise ValueError(f"lag_weights[{i}] is {weight}; it must be in [1e-6, 1e6], or leave the lag out")
         if self.switch > 0 and len(self.lags) < 2:
             raise ValueError(f"switch is {self.switch} and lags is {self.lags}; name at least two to switch between")

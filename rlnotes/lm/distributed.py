@@ -7,6 +7,7 @@ the batch (baselines, dynamic sampling, metrics) sees all of it, in every proces
 
 import atexit
 import os
+import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -15,10 +16,12 @@ import torch
 from torch import distributed as dist
 
 from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.learner import needed
 from rlnotes.lm.shard import ProcessShard
 from rlnotes.lm.tasks import Task
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import RECIPES, Choices
+from rlnotes.processes import number_of_environment, uncaught_interrupts, world_size
 
 
 class ParallelTrainer(Trainer):
@@ -38,10 +41,11 @@ class ParallelTrainer(Trainer):
     def __init__(self, config: TrainConfig, task: Task | None = None, choices: Choices | None = None):
         if "WORLD_SIZE" not in os.environ:
             raise ValueError("this is not one of several processes; start them with torchrun, or use Trainer")
-        size = int(os.environ["WORLD_SIZE"])
+        size = world_size()
         check(config, choices or RECIPES.get(config.recipe), size)
         device = own_device(config.device)
-        join(device)
+        needed(replace(config, device=str(device)), task, choices)
+        join(device, size)
         self.shard = ProcessShard(dist.get_rank(), size, device=device)
         super().__init__(replace(config, device=str(device)), task, choices)
         self.config = replace(self.config, device=config.device)  # as all know it, and as it is saved
@@ -54,7 +58,7 @@ class ParallelTrainer(Trainer):
 
 def launched() -> bool:
     """True in a process of several that torchrun, or who sets the same variables, started."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+    return world_size() > 1
 
 
 def trainer_class() -> type[Trainer]:
@@ -86,23 +90,45 @@ def own_device(device: str) -> torch.device:
         return torch.device("cpu")
     if device != "cuda":
         raise ValueError(f"device is {device!r}; each process takes the GPU of its own rank: say cuda, or cpu")
-    local, there = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    local, there = number_of_environment("LOCAL_RANK", 0), torch.cuda.device_count()
     if local >= there:
         raise ValueError(f"this is process {local + 1} on this machine, which has {there} GPUs: one for each process")
     return torch.device("cuda", local)
 
 
-def join(device: torch.device) -> None:
-    """Meet the other processes, unless that was done before; leave them when Python ends."""
+def join(device: torch.device, size: int) -> None:
+    """Meet the other processes, unless that was done before; leave them when Python ends.
+
+    Raises ``ValueError`` for an environment that does not say how, and if they do not come.
+    """
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
-    if not dist.is_initialized():
-        # PyTorch imports this with the first optimiser, and a group that it finds it keeps, as a default argument:
-        # leaving would not end the group's threads then, and one that frees a tensor while Python ends aborts
-        import_module("torch.distributed.nn.functional")
-        dist.init_process_group("nccl" if on_gpu else "gloo", device_id=device if on_gpu else None)
-        atexit.register(leave)
+    if dist.is_initialized():
+        return
+    rank, port = number_of_environment("RANK"), number_of_environment("MASTER_PORT")
+    address = os.environ.get("MASTER_ADDR")
+    if address is None or rank >= size:
+        raise ValueError(
+            f"RANK is {rank}, WORLD_SIZE {size} and MASTER_ADDR {address!r} in the environment, which do not fit: "
+            "start several processes with torchrun, or unset WORLD_SIZE and work in one"
+        )
+    if "TORCHELASTIC_RUN_ID" not in os.environ:  # nobody is there to see that all of them start
+        print(
+            f"rlnotes: RANK is {rank} and WORLD_SIZE {size} in the environment, so this process waits for the others "
+            f"at {address}:{port}; unset WORLD_SIZE to work in one",
+            file=sys.stderr,
+        )
+    # PyTorch imports this with the first optimiser, and a group that it finds it keeps, as a default argument: leaving
+    # would not end the group's threads then, and one that frees a tensor while Python ends aborts
+    import_module("torch.distributed.nn.functional")
+    try:
+        with uncaught_interrupts():
+            dist.init_process_group("nccl" if on_gpu else "gloo", device_id=device if on_gpu else None)
+    except dist.DistError as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"process {rank} of {size} met nobody at {address}:{port}: {reason}") from error
+    atexit.register(leave)
 
 
 def leave() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 class HeldInterrupts:
     """``with held: work()`` lets the work finish when the user interrupts; ``held.deliver()`` then raises.
 
-    A second interrupt is not held back. Inside another hold, and outside the main thread, where Python delivers no
-    signals, nothing changes.
+    A second interrupt is not held back. Inside another hold, outside the main thread, where Python delivers no
+    signals, and where interrupts are ignored, as in what a shell script starts with ``&``, nothing changes.
     """
 
     def __init__(self):
@@ -28,7 +28,8 @@ class HeldInterrupts:
     def __enter__(self) -> None:
         current = signal.getsignal(signal.SIGINT)
         held_already = isinstance(getattr(current, "__self__", None), HeldInterrupts)
-        if threading.current_thread() is threading.main_thread() and not held_already:
+        heard = current not in (signal.SIG_IGN, None)  # None: somebody's who is not Python
+        if threading.current_thread() is threading.main_thread() and heard and not held_already:
             self._before = current  # known before the handler can be called
             signal.signal(signal.SIGINT, self._hold)
 

@@ -1,10 +1,11 @@
 """What learns: a model, its optimiser, the sampler that writes for it, and where its run stands."""
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.sampler import Sampler, response_logits, token_logp
 from rlnotes.lm.shard import ALONE, Shard
-from rlnotes.lm.tasks import Task, make_task
+from rlnotes.lm.tasks import Split, Task, make_task
 from rlnotes.lm.versions import Snapshots
 from rlnotes.objectives import RECIPES, Choices
 
@@ -33,20 +34,9 @@ class Learner:
     shard: Shard = ALONE
 
     def __init__(self, config: TrainConfig, task: Task | None = None, choices: Choices | None = None):
-        if choices is None and config.recipe not in RECIPES:
-            raise ValueError(
-                f"unknown recipe {config.recipe!r}; choose one of {', '.join(RECIPES)}, or pass choices=Choices(...)"
-            )
-        torch.set_num_threads(config.threads)
-        self.choices = choices or RECIPES[config.recipe]
-        if self.choices.needs_whole_batch and config.micro_batches > 1:
-            raise ValueError(
-                f"micro_batches is {config.micro_batches}, and this objective divides by what it keeps (divide_by) or "
-                "by its mean weight (normalised), which a part of an update cannot know; set micro_batches=1"
-            )
-        self.task = task or make_task(config.task, config.size)
+        self.task, self.choices, self.device = needed(config, task, choices)
+        torch.set_num_threads(min(config.threads, os.cpu_count() or 1))
         self.config = replace(config, recipe="custom") if choices is not None else config
-        self.device = torch.device(config.device)
         self.dtype = getattr(torch, config.precision)
         self.data_generator = torch.Generator().manual_seed(config.seed)
         self.generator = torch.Generator(self.device).manual_seed(config.seed + 1)
@@ -128,6 +118,36 @@ class Learner:
     def counts(self) -> dict[str, Any]:
         """Where the run stands."""
         return {name: getattr(self, name) for name in COUNTS}
+
+
+def needed(
+    config: TrainConfig, task: Task | None = None, choices: Choices | None = None
+) -> tuple[Task, Choices, torch.device]:
+    """What a run with these settings needs. Raises ``ValueError`` if it cannot be had, before anything is made."""
+    if choices is None and config.recipe not in RECIPES:
+        raise ValueError(
+            f"unknown recipe {config.recipe!r}; choose one of {', '.join(RECIPES)}, or pass choices=Choices(...)"
+        )
+    choices = choices or RECIPES[config.recipe]
+    if choices.needs_whole_batch and config.micro_batches > 1:
+        raise ValueError(
+            f"micro_batches is {config.micro_batches}, and this objective divides by what it keeps (divide_by) or "
+            "by its mean weight (normalised), which a part of an update cannot know; set micro_batches=1"
+        )
+    if task is None:
+        task = make_task(config.task, config.size)
+        for split in get_args(Split):
+            task.sample(1, torch.Generator().manual_seed(0), split)  # a small task may have none
+    return task, choices, present(config.device)
+
+
+def present(name: str) -> torch.device:
+    """The device called ``name``. Raises ``ValueError`` if this machine lacks it."""
+    device, there = torch.device(name), torch.cuda.device_count()
+    if device.type == "cuda" and (device.index or 0) >= there:
+        has = f"{there} of them, cuda:0 to cuda:{there - 1}" if there else "none"
+        raise ValueError(f"device is {name!r}, a GPU, and torch finds {has} here; choose another, or cpu")
+    return device
 
 
 def not_finite(norm: float) -> ValueError:

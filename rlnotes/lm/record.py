@@ -114,8 +114,9 @@ def _begin(trainer: Trainer, out: Path) -> None:
 
 
 def _tensorboard(out: Path):
-    """A TensorBoard writer, or None if TensorBoard is not installed."""
-    if importlib.util.find_spec("tensorboard") is None:
+    """A TensorBoard writer, or None if TensorBoard is not installed. A file or folder of that name is none."""
+    found = importlib.util.find_spec("tensorboard")
+    if found is None or found.origin is None or not found.submodule_search_locations:
         return None
     from torch.utils.tensorboard import SummaryWriter
 

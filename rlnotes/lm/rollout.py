@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rlnotes.estimators.checks import readable
 from rlnotes.lm.behavior import Behavior
+from rlnotes.lm.config import COLDEST, HOTTEST, check_truncation
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,11 @@ class SamplingTransform:
     top_p: float | None = None
 
     def __post_init__(self):
-        if not self.temperature >= 0:
-            raise ValueError(f"temperature is {self.temperature}; it must be 0 (greedy) or positive")
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k is {self.top_k}; it must be at least 1, or None for no limit")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p is {self.top_p}; it must be in (0, 1], or None for no limit")
+        if self.temperature != 0 and not COLDEST <= self.temperature <= HOTTEST:
+            raise ValueError(
+                f"temperature is {self.temperature}; it must be 0 (greedy) or in [{COLDEST:g}, {HOTTEST:g}]"
+            )
+        check_truncation(self.top_k, self.top_p)
 
     @property
     def changes_support(self) -> bool:

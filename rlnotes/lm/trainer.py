@@ -30,7 +30,7 @@ from rlnotes.lm.checkpoint import (
     part,
     save_checkpoint,
 )
-from rlnotes.lm.config import Metrics, TrainConfig
+from rlnotes.lm.config import MANY, Metrics, TrainConfig
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.learner import COUNTS, Learner
 from rlnotes.lm.lora import merged
@@ -169,6 +169,11 @@ class Trainer(Learner):
         ``transform`` replaces pi's own; ``SamplingTransform(temperature=0)`` is greedy. What makes mu differ from pi in
         training is off.
         """
+        for name, value in (("prompts", prompts), ("group_size", group_size)):
+            if not 1 <= value <= MANY:
+                raise ValueError(f"{name} is {value}; it must be in [1, {MANY}]")
+        if not 0 <= seed < 2**63:
+            raise ValueError(f"seed is {seed}; it must be in [0, {2**63 - 1}]")
         drawn = self.task.sample(prompts, torch.Generator().manual_seed(seed), split).prompts.to(self.device)
         generator = torch.Generator(self.device).manual_seed(seed)
         sampler = replace(self.sampler, transform=transform or self.transform, behavior=Behavior())

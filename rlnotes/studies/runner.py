@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -16,6 +17,9 @@ from rlnotes.studies.batches import batches, run_batch
 from rlnotes.studies.run import Row, check_runs
 from rlnotes.studies.study import Study, compared, describe
 from rlnotes.studies.tables import COUNTERS, LABEL_NAMES, TOKEN_COLUMNS, Sheet, read_note, read_sheet
+
+MOST_SEEDS = 10_000
+MOST_WORKERS = 4 * (os.cpu_count() or 1)  # more on a core only wait for each other, each with the memory of a torch
 
 
 def missing(table: Path, study: Study, seeds: int, reported: Collection[str] | None = None) -> list[tuple[str, int]]:
@@ -48,11 +52,7 @@ def compare(
     again. Raises ``ValueError``, before anything is changed, for settings that no run can have, runs of other settings
     in the same table, another writer, and less than one seed or worker.
     """
-    for name, value in (("seeds", seeds), ("workers", workers)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}; it must be at least 1")
-    if both := sorted({*study.tuning_seeds} & {*range(seeds)}):
-        raise ValueError(f"tuning_seeds holds {both}, which are reported, too; choose seeds of {seeds} or more")
+    check(study, table, seeds, workers)
     check_runs(study)
     with sole_writer(table.parent, table.name):
         check_note(study, table)
@@ -78,6 +78,18 @@ def _make(study: Study, table: Path, due: list[list[tuple[str, int]]], workers: 
                     begun = True
                     append(study, table, *made, rows)
                     yield made
+
+
+def check(study: Study, table: Path, seeds: int, workers: int) -> None:
+    """Raise ``ValueError`` for runs that cannot be made, before anything is written."""
+    if table.suffix != ".csv":
+        raise ValueError(f"the table is {str(table)!r}; give it a name that ends in .csv: its note ends in .json")
+    for name, value, most in (("seeds", seeds, MOST_SEEDS), ("workers", workers, MOST_WORKERS)):
+        if not 1 <= value <= most:
+            raise ValueError(f"{name} is {value}; it must be at least 1, and at most {most}")
+    if both := sorted(seed for seed in study.tuning_seeds if seed < seeds):
+        raise ValueError(f"tuning_seeds holds {both}, which are reported, too; choose seeds of {seeds} or more")
+    study.check()
 
 
 def begin(study: Study, table: Path) -> None:
@@ -151,6 +163,7 @@ def _short(value: float | str | None) -> str:
 
 def follow(study: Study, table: Path, seeds: int, workers: int, reported: Collection[str] | None = None) -> None:
     """:func:`compare` with a progress bar that counts runs."""
+    check(study, table, seeds, workers)
     with bar(len(missing(table, study, seeds, reported))) as shown:
         for method, seed in compare(study, table, seeds, workers, reported):
             shown.set_description(f"{method}, seed {seed}")

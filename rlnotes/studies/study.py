@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.config import MANY, TrainConfig
+from rlnotes.lm.learner import needed
 from rlnotes.objectives import Choices
+from rlnotes.settings import within
 from rlnotes.studies.tables import canonical
 
+MOST_TOKENS = 10**12
 METRICS = (
     *("reward", "accuracy", "length", "length_wrong", "entropy", "gradient_norm", "no_gradient", "wasted_groups"),
     *("truncated", "mismatch", "rounds", "staleness", "update_shift", "lag", "ess_sequence"),
@@ -56,6 +59,21 @@ class Study:
     """seeds of runs from which settings are chosen, and of which nothing is reported; the others count from 0"""
     metrics: tuple[str, ...] = METRICS
     """columns of the table besides method, seed, step and tokens"""
+
+    def __post_init__(self):
+        within(self, 1, "tokens", most=MOST_TOKENS)
+        within(self, 1, "evaluate_every", "prompts_evaluated", "record_every", most=MANY)
+        for method in self.methods.values():
+            if method.tokens is not None:
+                within(method, 1, "tokens", most=MOST_TOKENS)
+
+    def check(self) -> None:
+        """Raise ``ValueError`` for a method that cannot be run, before anything is written."""
+        for name, method in self.methods.items():
+            try:
+                needed(self.config(name, 0), choices=method.choices)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
 
     def config(self, method: str, seed: int) -> TrainConfig:
         """The settings of one run."""
