@@ -1,9 +1,25 @@
+import os
+import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
 from rlnotes import cli
+from rlnotes.lm.interrupts import HeldInterrupts
+from rlnotes.lm.record import _tensorboard
+from tests.processes import linux
+
+ROOT = Path(__file__).parents[1]
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("localhost", 0))
+        return found.getsockname()[1]
 
 
 def run(monkeypatch, *arguments: str) -> int:
@@ -27,7 +43,7 @@ def test_train_resume_sample(monkeypatch, tmp_path, capsys):
 def test_a_folder_with_a_run_is_not_overwritten(monkeypatch, tmp_path, capsys):
     arguments = ["train", "--out", tmp_path, "--steps", "0"]
     assert run(monkeypatch, *arguments) == 0
-    assert run(monkeypatch, *arguments) == 1
+    assert run(monkeypatch, *arguments) == 2
     assert f"already holds a run; go on with it (rlnotes resume --out {tmp_path})" in capsys.readouterr().err
 
 
@@ -37,22 +53,145 @@ def test_a_folder_with_a_run_is_not_overwritten(monkeypatch, tmp_path, capsys):
         (["resume", "--out", "nowhere"], "no checkpoint"),
         (["train", "--out", "x", "--task", "spell"], "unknown task 'spell'"),
         (["train", "--out", "x", "--size", "2"], "size is 2; it must be between 4 and 64"),
+        (["train", "--out", "x", "--task", "short-reverse", "--size", "1"], "too few prompts in its heldout split"),
+        (["train", "--out", "x", "--seed", str(2**80)], "seed is 1208925819614629174706176; it must be in [0, "),
+        (["train", "--out", "x", "--prompts", "0"], "prompts is 0; it must be in [1, "),
+        (["train", "--out", "x", "--temperature", "inf"], "temperature is inf; it must be in [0.001, 1000"),
+        (["train", "--out", "x", "--learning-rate", "inf"], "learning_rate is inf; it must be positive and finite"),
+        (["train", "--out", "x", "--threads", str(2**80)], "threads is 1208925819614629174706176; it must be in [1, "),
+        (
+            ["train", "--out", "x", "--rollout-blocks", "65"],
+            "rollout_blocks is 65; it must be at most the model's width",
+        ),
+        (["train", "--out", "x", "--device", "cuda:77"], "device is 'cuda:77', a GPU, and torch finds"),
+        (["train", "--out", "x", "--device", "gpu"], "device is 'gpu'; choose cpu, cuda, or one of several"),
+        (
+            ["train", "--out", "x", "--group-size", "1"],
+            "group_size is 1: a group of one has no baseline; use 2 or more",
+        ),
+        (["stability", "--out", "x", "--size", "0"], "size is 0; it must be between 4 and 64"),
+        (["stability", "--out", "x", "--tokens", "0"], "tokens is 0; it must be in [1, "),
+        (["stability", "--out", "x", "--tokens", "-5"], "tokens is -5; it must be in [1, "),
+        (["stability", "--out", "x", "--rates", "nan"], "learning_rate is nan"),
+        (["stability", "--out", "x", "--device", "cuda:77"], "device is 'cuda:77', a GPU"),
+        (["stability", "--out", "x", "--seeds", str(2**80)], "seeds is 1208925819614629174706176"),
+        (["compare", "15_needle", "--out", "x.csv", "--workers", "100000"], "workers is 100000; it must be at least 1"),
+        (["compare", "15_needle", "--out", "x.json"], "give it a name that ends in .csv"),
+        (["trian"], "Unrecognized options: trian"),
+        ([], "Expected one of {train, "),
+        (["train"], "Missing from rlnotes train: --out PATH"),
+        (
+            ["train", "--out", "x", "--steps", "many"],
+            "Error parsing --steps: invalid literal for int() with base 10: 'many'",
+        ),
+        (["--tyro-print-completion", "dos"], "but got dos"),
     ],
 )
 def test_problems_are_one_line_and_leave_nothing_behind(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
-    assert run(monkeypatch, *arguments) == 1
+    assert run(monkeypatch, *arguments) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
-def test_impossible_settings_are_explained(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "200")
-    with pytest.raises(SystemExit) as stopped:
-        run(monkeypatch, "train", "--out", "x", "--group-size", "1")
-    assert stopped.value.code == 2
-    assert "group_size is 1: a group of one has no baseline; use 2 or more" in "".join(capsys.readouterr())
+def test_a_folder_that_is_a_file_is_one_line(monkeypatch, tmp_path, capsys):
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    assert run(monkeypatch, "train", "--out", tmp_path / "file", "--steps", "0") == 2
+    assert "Not a directory" in (error := capsys.readouterr().err) and error.count("\n") == 1
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+def test_more_threads_than_cores_are_not_started(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    arguments = ["--prompts", "2", "--group-size", "2", "--steps", "0", "--threads", "100000"]
+    assert run(monkeypatch, "train", "--out", tmp_path / "run", *arguments) == 0
+    assert asked == [os.cpu_count()]
+
+
+def started(*arguments: str, **changes: str) -> subprocess.Popen:
+    """``python -m rlnotes`` in an environment with ``changes``."""
+    environment = os.environ | dict(PYTHONPATH=str(ROOT)) | changes
+    return subprocess.Popen(
+        [sys.executable, "-m", "rlnotes", *arguments],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",
+    )  # fmt: skip
+
+
+def test_a_terminal_of_ascii_shows_the_help():
+    said, errors = started("--help", PYTHONIOENCODING="ascii").communicate(timeout=120)
+    assert "doctor" in said and not errors
+
+
+def test_a_reader_who_has_enough_ends_the_command_without_a_word():
+    process = started("--help")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(timeout=120) == 141
+    assert process.stderr is not None
+    with process.stderr as errors:
+        assert not errors.read()
+
+
+@linux
+def test_a_full_disk_is_one_line():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", "rlnotes", "--help"]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert (result.returncode, result.stderr) == (2, "rlnotes: No space left on device\n")
+
+
+def test_a_variable_left_over_is_told_at_once(tmp_path):
+    port = str(free_port())
+    left = dict(WORLD_SIZE="2", RANK="0", MASTER_ADDR="localhost", MASTER_PORT=port)
+    process = started("train", "--out", str(tmp_path / "run"), "--prompts", "2", **left)
+    assert process.stderr is not None
+    try:
+        said = process.stderr.readline()
+    finally:
+        process.kill()
+        process.communicate()
+    assert f"this process waits for the others at localhost:{port}; unset WORLD_SIZE to work in one" in said
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("left", [dict(WORLD_SIZE="two"), dict(WORLD_SIZE="2")], ids=str)
+def test_half_of_the_variables_are_refused(left, monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv("RANK", raising=False)
+    for name, value in left.items():
+        monkeypatch.setenv(name, value)
+    assert run(monkeypatch, "train", "--out", tmp_path / "run", "--prompts", "2") == 2
+    assert "in the environment, where torchrun sets a number" in capsys.readouterr().err
+
+
+def test_a_file_of_the_working_folder_is_no_package(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name in ("tensorboard", "numpy", "random"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')", encoding="utf-8")
+    process = started("train", "--out", "run", "--steps", "1", "--prompts", "2", "--group-size", "2")
+    said, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert "run kept in run" in said
+
+
+def test_a_file_called_tensorboard_beside_a_notebook_is_none(monkeypatch, tmp_path):
+    (tmp_path / "tensorboard.py").write_text("raise SystemExit('mine')", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "tensorboard", raising=False)
+    assert _tensorboard(tmp_path) is None
+
+
+def test_interrupts_that_are_ignored_stay_so():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    held = HeldInterrupts()
+    try:
+        with held:
+            signal.raise_signal(signal.SIGINT)
+        held.deliver()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_doctor(monkeypatch, capsys):

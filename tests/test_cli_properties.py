@@ -1,10 +1,10 @@
 """Whatever a person can type ends in work, or in one line and with nothing changed on disk."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import fields, is_dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from rlnotes import cli
 from rlnotes.bounds import audit
 from rlnotes.chapters.studies import COMPARISONS
-from rlnotes.notebook import laboratory
 from rlnotes.objectives import RECIPES
 from rlnotes.studies import runner
 from rlnotes.studies.arena import ARENA_TASKS
@@ -39,7 +38,8 @@ NAMES = {  # what texts mean something, by option
     "recipes": tuple(RECIPES)[:4],
     "tasks": tuple(ARENA_TASKS)[:2],
 }
-PLACES = ("new", "new/in new", "Ünïcode and spaces", "run", "a file", "a file/under", "folder", "t.csv", "n.json", "x" * 300)
+PLACES = ("new", "new/in new", "Ünïcode and spaces", "run", "a file", "a file/under", "folder", "t.csv", "n.json")
+PLACES += ("x" * 300,)
 PLACES += ("/proc/none", "/dev/full") if Path("/dev/full").exists() else ()
 # so that every run is short: options that are given unless the draw gives them
 SMALL = {
@@ -71,7 +71,7 @@ def texts(name: str, hint: Any) -> st.SearchStrategy[tuple[str, ...]]:
     if get_origin(hint) is Literal:
         return st.sampled_from([*inner, "nothing"]).map(lambda text: (text,))
     if get_origin(hint) is tuple:
-        return st.lists(texts(name, inner[0]), max_size=3).map(lambda found: tuple(one for each in found for one in each))
+        return st.lists(texts(name, inner[0]), max_size=3).map(lambda found: tuple(chain(*found)))
     if inner:
         return texts(name, inner[0]) | st.just(("None",))
     if hint is Path:
@@ -137,11 +137,13 @@ def contents(place: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(place)): path.read_bytes() if path.is_file() else None for path in place.rglob("*")}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+LONG = ("stability", "arena")  # each run of theirs ends in pictures and bootstraps
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.slow] * (one in LONG)) for one in COMMANDS])
 def test_a_command_line_ends_in_work_or_in_one_line(name: str, room: Path, monkeypatch, tmp_path: Path, capsys):
     monkeypatch.setattr(runner, "ProcessPoolExecutor", Here)
     monkeypatch.setattr(audit, "CLAIMS", audit.CLAIMS[:1])
-    monkeypatch.setattr(laboratory, "new_figure", laboratory.new_figure)
     for key in COMPARISONS:
         one = COMPARISONS[key]
         monkeypatch.setitem(COMPARISONS, key, replace(one, tokens=1, methods=dict([*one.methods.items()][:1])))

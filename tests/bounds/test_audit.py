@@ -148,7 +148,7 @@ def test_the_command_passes_its_options_on(monkeypatch, tmp_path: Path):
 
 def test_a_missing_folder_is_one_line(monkeypatch, tmp_path: Path, capsys):
     monkeypatch.setattr(sys, "argv", ["rlnotes", "audit", "--csv", str(tmp_path / "no" / "x.csv")])
-    assert cli.main() == 1
+    assert cli.main() == 2
     shown = capsys.readouterr()
     assert shown.err.count("\n") == 1 and "x.csv" in shown.err and not shown.out
 

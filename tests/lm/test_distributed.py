@@ -249,8 +249,8 @@ def test_an_actor_and_other_commands_are_refused(one_of_two, monkeypatch, capsys
     with pytest.raises(ValueError, match="an actor has one learner; start one process only"):
         AsyncTrainer(SMALL)
     monkeypatch.setattr(sys, "argv", ["rlnotes", "compare", "reuse", "--out", str(tmp_path / "a.csv")])
-    assert main() == 1
-    assert "which share train and resume; start this one directly" in capsys.readouterr().err
+    assert main() == 2
+    assert "this command is for one process: start it directly, or unset WORLD_SIZE" in capsys.readouterr().err
 
 
 def test_torchruns_variables_say_which_trainer_and_who_shows_progress(monkeypatch):
