@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import fields, is_dataclass, replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -140,6 +140,7 @@ def contents(place: Path) -> dict[str, bytes | None]:
 LONG = ("stability", "arena")  # each run of theirs ends in pictures and bootstraps
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of what is done another way: no CUDA graph on a CPU
 @pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.slow] * (one in LONG)) for one in COMMANDS])
 def test_a_command_line_ends_in_work_or_in_one_line(name: str, room: Path, monkeypatch, tmp_path: Path, capsys):
     monkeypatch.setattr(runner, "ProcessPoolExecutor", Here)
@@ -147,12 +148,12 @@ def test_a_command_line_ends_in_work_or_in_one_line(name: str, room: Path, monke
     for key in COMPARISONS:
         one = COMPARISONS[key]
         monkeypatch.setitem(COMPARISONS, key, replace(one, tokens=1, methods=dict([*one.methods.items()][:1])))
-    statuses = []
+    statuses, places = [], count()
 
     @settings(max_examples=DRAWS, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
     @given(command_lines(name))
     def holds(line: list[str]) -> None:
-        place = tmp_path / str(len(statuses))
+        place = tmp_path / str(next(places))
         shutil.copytree(room, place)
         monkeypatch.chdir(place)
         before = contents(place)
