@@ -23,7 +23,7 @@ from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import RECIPES
 
 SMALL = TrainConfig(prompts=2, group_size=2, steps=2)
-REFUSED = 1  # the exit status of a command that cannot be done
+REFUSED = 2  # the exit status of a command that cannot be done
 OLDER, NEWEST = "step_00000001", "step_00000002"
 
 
