@@ -1,10 +1,12 @@
 """Starting processes that end with their parent, and saying how one ended."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Iterator
+from multiprocessing.connection import wait
 
 
 @contextlib.contextmanager
@@ -37,6 +39,18 @@ def _interrupts(action: signal.Handlers) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def end_with_parent() -> None:
+    """End this process, which multiprocessing started, when its parent dies: a worker of a pool would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent.sentinel,), name="rlnotes parent", daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)  # whatever the other threads are doing
 
 
 def ending(exitcode: int | None) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rlnotes.files import replace_text, sole_writer
 from rlnotes.lm.progress import bar
+from rlnotes.processes import end_with_parent
 from rlnotes.studies.batches import batches, run_batch
 from rlnotes.studies.run import Row, check_runs
 from rlnotes.studies.study import Study, compared, describe
@@ -65,7 +66,7 @@ def _make(study: Study, table: Path, due: list[list[tuple[str, int]]], workers: 
     """Make the runs that are ``due``, and keep them."""
     running: dict[Future[list[list[Row]]], list[tuple[str, int]]] = {}
     begun = False
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         while due or running:
             # as many as there are workers: after an interrupt a pool still makes what waits in its own queue
             while due and len(running) < workers:

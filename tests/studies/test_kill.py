@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import running
+from tests.processes import linux, running, wait_for_spawned, wait_until_gone
 
 pytestmark = pytest.mark.slow
 
@@ -53,3 +53,12 @@ def test_a_killed_study_goes_on_to_the_same_table(tmp_path: Path, name: str):
         assert ended.returncode == 0, ended.stderr
         assert (folder / "table.csv").read_bytes() == expected
         assert not [path.name for path in folder.iterdir() if path.name.startswith(".")]
+
+
+@linux
+def test_the_workers_of_a_killed_study_end_too(tmp_path: Path):
+    with running(*command("compare", tmp_path / "table")) as process:
+        wait_for_spawned(process.pid, 1)
+        process.kill()
+        process.wait()
+        wait_until_gone(process.pid)
