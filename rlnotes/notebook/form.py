@@ -20,7 +20,7 @@ from typing import Any
 
 from rlnotes.notebook.symbols import SymbolTable
 
-CORE = "◆"  # in a heading: this section is on the core path
+CORE = "*"  # a piece of a heading: this section is on the core path. ASCII, or JupyterLab follows no link to it
 WORDS_A_MINUTE, MINUTES_A_CELL = 130, 0.5
 WORDS, CELLS, BOXES, MINUTES, EXERCISE_MINUTES, CORE_MINUTES = 4500, 65, 6, 75, 25, 40
 LINES = 20  # of a cell that is not folded
@@ -40,7 +40,7 @@ FOLD = re.compile(r"<details>.*?</details>", re.DOTALL)
 FENCE = re.compile(r"```.*?```", re.DOTALL)
 HEADING = re.compile(r"^(#{1,6}) (.+)$", re.MULTILINE)
 EXERCISE = re.compile(r"^### (?:\d\d|NN)\.\d+ .*?(\d+) minutes?", re.MULTILINE)
-TIME = re.compile(rf"[Cc]ore path \({CORE}\) (\d+) minutes, everything (\d+)")
+TIME = re.compile(r"[Cc]ore path \(\\\*\) (\d+) minutes, everything (\d+)")
 MARGIN = re.compile(r"^> \*(?:Deeper|Note)\.\*.*$", re.MULTILINE)
 LIVE = re.compile(r"minimum \S+ at .*maximum \S+ at ")
 
@@ -144,7 +144,7 @@ class Page:
         for number, raw in enumerate(self.notebook["cells"]):
             cell = Cell(number, raw, core)
             if sections := [text for text in cell.headings if not cell.source.startswith(f"# {text}")]:
-                core = CORE in sections[-1]
+                core = is_core(sections[-1])
             found.append(Cell(number, raw, core))
         return found
 
@@ -186,6 +186,11 @@ class Page:
             if (path := folder / "book" / "symbols.csv").is_file():
                 return SymbolTable(path)
         raise FileNotFoundError(f"no book/symbols.csv above {self.path}: the page must stand in the course's folder")
+
+
+def is_core(heading: str) -> bool:
+    """Whether a heading has the mark of the core path."""
+    return CORE in heading.split()
 
 
 def rows_of(markdown: str) -> list[list[str]]:
@@ -230,7 +235,7 @@ def promises(page: Page) -> list[str]:
 def honest_time(page: Page) -> Iterator[str]:
     """The minutes that the page states are those that it takes."""
     stated, true = TIME.search(page.text), (page.minutes(core=True), page.minutes())
-    sentence = f"core path ({CORE}) {true[0]} minutes, everything {true[1]}"
+    sentence = f"core path (\\{CORE}) {true[0]} minutes, everything {true[1]}"
     if stated is None or (int(stated[1]), int(stated[2])) != true:
         yield f'the opening says {f"{stated[0]!r}" if stated else "no time"}; write "{sentence}"'
     if true[0] > CORE_MINUTES:
@@ -250,7 +255,7 @@ def size(page: Page) -> Iterator[str]:
 
 def core_path(page: Page) -> Iterator[str]:
     """Some sections are marked, and some are not."""
-    marks = {CORE in text for cell in page.cells[len(page.opening) :] for text in cell.headings}
+    marks = {is_core(text) for cell in page.cells[len(page.opening) :] for text in cell.headings}
     if marks != {True, False}:
         yield f"mark the headings on the core path with {CORE}, and only them"
 
@@ -379,10 +384,12 @@ def monday(page: Page) -> Iterator[str]:
 
 def links_inside(page: Page) -> Iterator[str]:
     """A link to a place of the page leads to one of its headings, by JupyterLab's rule: spaces become hyphens."""
-    places = {re.sub(r"[`*$]", "", text).replace(" ", "-") for cell in page.cells for text in cell.headings}
+    texts = [re.sub(r"(?<=\S)\*|\*(?=\S)|[`$]", "", text) for cell in page.cells for text in cell.headings]
     for target in re.findall(r"\]\(#([^)]+)\)", page.text):
-        if target not in places:
+        if target not in {text.replace(" ", "-") for text in texts}:
             yield f"#{target} is no heading of this page"
+        elif not target.isascii():
+            yield f"#{target} has a letter beyond ASCII, and JupyterLab does not follow it"
 
 
 def summary(page: Page) -> Iterator[str]:

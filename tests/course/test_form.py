@@ -122,12 +122,12 @@ PLANTED: list[tuple[str, str, Change, str]] = [
     ("honest_time", "two open cells", repeat("run", 2), "write \"core path"),
     ("honest_time", "not stated", replace("everything", "all"), "no time"),
     ("honest_time", "a longer exercise", replace("07.4 On paper ●● · 5", "07.4 On paper ●● · 6"), "everything 27"),
-    ("honest_time", "a long core path", replace("◆ ● · 2 minutes", "◆ ● · 40 minutes"), "core path takes 44 minutes"),
+    ("honest_time", "a long core path", replace("* ● · 2 minutes", "* ● · 40 minutes"), "core path takes 44 minutes"),
     ("honest_time", "too long", append("\nword" * 130 * 50), "takes 76 minutes; 75"),
     ("size", "words", append("\nword" * 4500), "words; 4500 at most"),
     ("size", "cells", repeat("run-seen", 60), "cells; 65 at most"),
     ("size", "boxes", append("".join(BOX.replace("7.2", f"7.{i}") for i in range(2, 8))), "boxes; 6 at most"),
-    ("core_path", "no mark", replace(" ◆", ""), "mark the headings"),
+    ("core_path", "no mark", both(replace(" *\n", "\n"), replace("run * ●", "run ●")), "mark the headings"),
     ("boxes", "a number left out", replace("**Theorem 7.1.**", "**Theorem 7.2.**"), "box 7.2 is the 1."),
     ("boxes", "no source", replace("> <small>Source 002, section 5.2.3.</small>", ""), "must say its source"),
     ("run_first", "no run", untag("run", "run"), "no open cell"),
@@ -151,12 +151,14 @@ PLANTED: list[tuple[str, str, Change, str]] = [
     ("slider", "no main picture", untag("picture", "main"), "no cell with the tag"),
     ("slider", "a still one", replace('explorer(EXPLORERS["group"])', "show(figure, 'x')"), "no cell with the tag"),
     ("monday", "no card", replace("> **Monday card**", "> **Monday**"), "0 boxes begin"),
-    ("monday", "in an exercise", replace("## On Monday ◆\n", ""), "needs a heading"),
+    ("monday", "in an exercise", replace("## On Monday *\n", ""), "needs a heading"),
     ("monday", "after the summary", to_the_end("monday"), "not the last box"),
     ("monday", "a box after it", append(BOX, "summary"), "not the last box"),
     ("monday", "four columns", replace("| worry at |", "|"), "columns are"),
     ("monday", "an empty cell", replace("| above 0.5 |", "| |"), "empty cell"),
-    ("monday", "rests on nothing", replace("[the theorem](#The-theorem-◆)", "theory"), "links to no cell"),
+    ("monday", "rests on nothing", replace("[the theorem](#The-theorem-*)", "theory"), "links to no cell"),
+    ("links_inside", "beyond ASCII", both(replace("# The experiment", "# The λ"), replace("#The-experiment", "#The-λ")),
+     "beyond ASCII"),
     ("links_inside", "a heading that is none", replace("(#The-experiment)", "(#An-experiment)"), "no heading"),
     ("quiz", "none", drop("quiz"), "0 cells call quiz"),
     ("quiz", "two", repeat("quiz", 1), "2 cells call quiz"),
@@ -235,14 +237,14 @@ COUNTED = page_of(
     ("markdown", "# 06 · A title\n\n" + "word " * 127, []),  # with "06", "A" and "title" 130
     ("code", "import numpy", ["hide-input"]),
     ("code", "a = 1", []),
-    ("markdown", "## Section ◆", []),
+    ("markdown", "## Section *", []),
     ("code", "b = 1", []),
     ("markdown", f"| a | b |\n|---|---|\n| c | $x = 1$ |\n\n```python\nnot words\n```\n\n{HIDDEN}", []),  # 5
     ("markdown", "## Another", []),
     ("markdown", "### 06.1 Name ●● · 4 minutes", ["paper"]),  # "06.1", "Name", "4", "minutes"
     ("code", 'x = ...\n\ncheck("06.1", x)', []),
     ("code", 'quiz("06")', []),
-    ("markdown", "### 06.2 Name ◆ ● · 1 minute", ["log"]),
+    ("markdown", "### 06.2 Name * ● · 1 minute", ["log"]),
 )
 
 

@@ -85,7 +85,7 @@ def has_anchor(notebook: str, place: str) -> bool:
     text = prose(notebook)
     if equation := re.fullmatch(r"\((.+)\)", place):
         return rf"\tag{{{equation[1]}}}" in text
-    return bool(re.search(rf"^(?:#+ |> \*\*){re.escape(place)}(?:\.?\*\*.*|[ .●◆]*)$", text, re.MULTILINE))
+    return bool(re.search(rf"^(?:#+ |> \*\*){re.escape(place)}(?:\.?\*\*.*|[ .●*]*)$", text, re.MULTILINE))
 
 
 def test_there_is_one_row_for_each_of_the_inventory_in_its_order():
