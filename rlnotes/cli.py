@@ -72,12 +72,14 @@ class Resume:
     def __call__(self) -> int:
         """Load and go on."""
         import rlnotes.gpu  # noqa: F401
+        from rlnotes.files import sole_writer
         from rlnotes.lm.checkpoint import find_checkpoint, set_aside_after
         from rlnotes.lm.distributed import trainer_class
 
         trainer = loaded(trainer_class(), self, steps=self.steps)
         if self.checkpoint is not None and trainer.shard.rank == 0:
-            set_aside_after(find_checkpoint(self.out / "checkpoints", self.checkpoint))
+            with sole_writer(self.out / "checkpoints"):
+                set_aside_after(find_checkpoint(self.out / "checkpoints", self.checkpoint))
         return follow(trainer, self.out, self.checkpoint_every)
 
 

@@ -67,7 +67,7 @@ def check_goes_on(folder: Path, run_id: str, step: int, config: dict[str, Any]) 
     newest = found[-1]
     try:
         state = json.loads((newest / "state.json").read_text(encoding="utf-8"))
-        theirs, there = state["config"], state.get("run_id", "")
+        theirs, there = state["config"], state["run_id"]
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise ValueError(f"{newest} cannot be read ({error!r}); choose another folder, or remove it") from error
     if there != run_id:

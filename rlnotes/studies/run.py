@@ -40,12 +40,6 @@ def run(study: Study, method: str, seed: int) -> list[Row]:
     return curve.rows + [end | row for row in clipped.rows(trainer.task.vocabulary.names) if reported]
 
 
-def check_runs(study: Study) -> None:
-    """Raise ``ValueError`` if a run of the study cannot begin, because of a setting or of an objective."""
-    for name, method in study.methods.items():
-        Trainer(study.config(name, 0), choices=method.choices)
-
-
 class Curve:
     """The rows of one run, as it goes on; the first is its start, with ``step`` 0 and its ``accuracy``."""
 

@@ -15,7 +15,7 @@ from rlnotes.files import replace_text, sole_writer
 from rlnotes.lm.progress import bar
 from rlnotes.processes import end_with_parent
 from rlnotes.studies.batches import batches, run_batch
-from rlnotes.studies.run import Row, check_runs
+from rlnotes.studies.run import Row
 from rlnotes.studies.study import Study, compared, describe
 from rlnotes.studies.tables import COUNTERS, LABEL_NAMES, TOKEN_COLUMNS, Sheet, read_note, read_sheet
 
@@ -54,7 +54,6 @@ def compare(
     in the same table, another writer, and less than one seed or worker.
     """
     check(study, table, seeds, workers)
-    check_runs(study)
     with sole_writer(table.parent, table.name):
         check_note(study, table)
         if table.exists():

@@ -1,6 +1,5 @@
 """A run's folder holds one run, and its log each step once, whatever cut it."""
 
-import json
 import re
 import shutil
 import sys
@@ -70,16 +69,6 @@ def test_a_run_that_has_gone_on_elsewhere_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match="holds step 3 of this run, which stands at 1 here; load it again"):
         next(recorded(behind, tmp_path))
     assert contents(tmp_path) == before
-
-
-def test_a_run_that_is_older_than_its_name_goes_on(tmp_path: Path):
-    list(recorded(Trainer(replace(SMALL, steps=1)), tmp_path))
-    for state in tmp_path.rglob("state.json"):
-        values = json.loads(state.read_text(encoding="utf-8"))
-        del values["run_id"]
-        state.write_text(json.dumps(values), encoding="utf-8")
-    list(recorded(Trainer.load(tmp_path / "checkpoints", steps=2), tmp_path))
-    assert Trainer.load(tmp_path / "checkpoints").step == 2
 
 
 def test_a_second_writer_of_this_process_is_refused(tmp_path: Path):
