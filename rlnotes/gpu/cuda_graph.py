@@ -26,11 +26,13 @@ def captured(
     the GPU, ``RuntimeError`` if the recording fails for another reason.
     """
     with torch.cuda.device(generators[0].device):
-        _rehearse(work, generators, rehearsals)
+        beside = torch.cuda.Stream()
+        _rehearse(work, generators, rehearsals, beside)
         graph = torch.cuda.CUDAGraph()
         for generator in generators:
             graph.register_generator_state(generator)
-        with _uncollected(), torch.cuda.graph(graph):
+        # on the same stream: work may keep something of its autograd graph, whose gradients are added up on the old one
+        with _uncollected(), torch.cuda.graph(graph, stream=beside):
             result = work()
 
     def replay() -> Tensor:
@@ -40,10 +42,12 @@ def captured(
     return replay
 
 
-def _rehearse(work: Callable[[], Tensor], generators: Sequence[torch.Generator], rehearsals: int) -> None:
-    """Do ``work`` on a stream beside the usual one, as recording will."""
+def _rehearse(
+    work: Callable[[], Tensor], generators: Sequence[torch.Generator], rehearsals: int, beside: torch.cuda.Stream
+) -> None:
+    """Do ``work`` on the stream ``beside`` the usual one, as recording will."""
     states = [generator.get_state() for generator in generators]
-    usual, beside = torch.cuda.current_stream(), torch.cuda.Stream()
+    usual = torch.cuda.current_stream()
     beside.wait_stream(usual)
     try:
         with torch.cuda.stream(beside), _waiting_forbidden():
