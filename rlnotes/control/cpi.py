@@ -4,7 +4,9 @@ All that a step needs is one :class:`Look`: the policy to step towards, g, and e
 the true one, or one that was counted on walks. An exact run and its sampled twin differ in nothing else.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,12 +90,13 @@ def counted(env: Any, pi: np.ndarray, gamma: float, episodes: int, rng: np.rando
     """
     S, A = pi.shape
     moves, paid, first, last = np.zeros((S, A, S)), np.zeros((S, A)), np.zeros(S), np.zeros(S, bool)
-    for walk in walks(env, pi, episodes, rng):
-        for state, action, following, reward, terminated in walk:
-            moves[state, action, following] += 1
-            paid[state, action] += reward
-            last[following] |= terminated
-        first[walk[0][0]] += 1
+    found = walks(env, pi, episodes, rng)
+    for (state, action, following, reward, terminated), times in Counter(chain.from_iterable(found)).items():
+        moves[state, action, following] += times
+        paid[state, action] += times * reward
+        last[following] |= terminated
+    for walk in found:
+        first[walk[0].state] += 1
     tries = moves.sum(-1)
     if (both := last & (tries.sum(-1) > 0)).any():
         raise ValueError(f"walks end in state {both.argmax()} and go on from it; take an environment with ends")

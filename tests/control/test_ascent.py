@@ -62,16 +62,14 @@ def test_samples_agree_with_the_exact_table_within_their_noise():
     assert abs(returns.mean() - expected_return(mdp, pi)) < 5 * returns.std(ddof=1) / np.sqrt(len(returns))
 
 
-class TwoSteps:
+class TwoSteps(gymnasium.Env):
     """A world without chance: state 0, then state 1, then the end; each step pays its action plus 1."""
 
-    def reset(self, seed: int | None = None):
-        self.state = 0
-        return 0, {}
+    P = tuple([[(1.0, state + 1, action + 1.0, state == 1)] for action in range(2)] for state in range(3))
 
-    def step(self, action: int):
-        self.state += 1
-        return self.state, action + 1.0, self.state == 2, False, {}
+    def reset(self, seed: int | None = None, options: None = None):
+        super().reset(seed=seed)
+        return 0, {}
 
 
 def test_the_table_by_hand():

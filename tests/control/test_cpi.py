@@ -157,14 +157,14 @@ def test_walks_that_chose_a_policy_praise_it_and_others_are_fair():
     assert abs(np.mean(others) - np.mean(true)) < 3 * np.std(others) / np.sqrt(40)
 
 
-class Ring:
+class Ring(gymnasium.Env):
     """One state that ends every walk, and from which every walk starts."""
 
-    def reset(self, seed: int | None = None) -> tuple[int, dict[str, Any]]:
-        return 0, {}
+    P = (([(1.0, 0, 1.0, True)],),)
 
-    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        return 0, 1.0, True, False, {}
+    def reset(self, seed: int | None = None, options: None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        return 0, {}
 
 
 def test_walks_that_cannot_be_counted_are_refused():
