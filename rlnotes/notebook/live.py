@@ -4,14 +4,17 @@ import time
 from collections.abc import Iterable, Iterator
 
 from rlnotes.lm.config import Metrics
+from rlnotes.lm.progress import watched
 from rlnotes.notebook.figures import STYLES, bundle, new_figure, show
 
-REDRAW_SECONDS = 0.5  # drawing costs about a third of a training step
+REDRAW_SECONDS = 0.5  # between two drawings, at least
+DRAWING_SHARE = 0.1  # of the time: the rest is for what is being followed
 
 
 class LivePlot:
-    """Curves of some metrics, one panel each, in rows of two, redrawn twice a second, and once more at the end.
+    """Curves of some metrics, one panel each, in rows of two, redrawn on the way, and once more at the end.
 
+    Drawing takes a tenth of the time at most, and where nobody watches only the end is drawn.
     ``names`` are keys of the metrics, each with a label for its axis; ``xlabel`` says what the key ``step`` counts.
     ``goal`` draws a line in the first panel.
     """
@@ -20,14 +23,14 @@ class LivePlot:
         self.names, self.title, self.goal, self.xlabel = names, title, goal, xlabel
         self.rows: list[Metrics] = []
         self.handle = None
-        self._drawn = 0.0
+        self._due = 0.0
 
     def follow(self, metrics: Iterable[Metrics]) -> Iterator[Metrics]:
         """Pass metrics through and draw them. The last state is drawn also after an interrupt."""
         try:
             for row in metrics:
                 self.rows.append(row)
-                if time.monotonic() - self._drawn > REDRAW_SECONDS:
+                if watched() and time.monotonic() >= self._due:
                     self.draw()
                 yield row
         finally:
@@ -35,6 +38,7 @@ class LivePlot:
 
     def draw(self) -> None:
         """Show the curves so far, in place of those before."""
+        started = time.monotonic()
         figure, axes = new_figure(len(self.names), height=2.4)
         for axis, style, (name, label) in zip(axes, STYLES, self.names.items(), strict=False):
             rows = [row for row in self.rows if name in row]
@@ -50,7 +54,8 @@ class LivePlot:
         else:
             data, metadata = bundle(figure, self.alt())
             self.handle.update(data, raw=True, metadata=metadata)
-        self._drawn = time.monotonic()
+        now = time.monotonic()
+        self._due = now + max(REDRAW_SECONDS, (now - started) * (1 / DRAWING_SHARE - 1))
 
     def alt(self) -> str:
         """The curves in words: where each starts and ends, and where it turns, its minimum and maximum."""

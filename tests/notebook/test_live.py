@@ -1,5 +1,6 @@
 import matplotlib.pyplot as plt
 import pytest
+from IPython.display import DisplayHandle
 
 from rlnotes.notebook.figures import STYLES, bundle, new_figure
 from rlnotes.notebook.live import LivePlot
@@ -37,6 +38,48 @@ def test_the_last_state_is_drawn_also_after_an_interrupt(capsys, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         list(plot.follow(interrupted()))
     assert drawn[-1] == 3
+
+
+class Clock:
+    """Time that passes only as it is told to."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+def drawn_steps(monkeypatch, draw_seconds: float) -> list[int]:
+    """The steps at which a run of 100 seconds, ten steps in each, was drawn."""
+    clock, drawn = Clock(), []
+    plot = LivePlot(NAMES, "a run")
+
+    def slowly(figure, alt):
+        clock.now += draw_seconds
+        drawn.append(len(plot.rows))
+        return {}, {}
+
+    monkeypatch.setattr("rlnotes.notebook.live.time", clock)
+    monkeypatch.setattr("rlnotes.notebook.live.bundle", slowly)
+    monkeypatch.setattr("rlnotes.notebook.live.show", lambda figure, alt: slowly(figure, alt) and DisplayHandle())
+    for _ in plot.follow(metrics(1000)):
+        clock.now += 0.1
+    return drawn
+
+
+@pytest.mark.parametrize("draw_seconds", [0.01, 0.4, 2.0])
+def test_drawing_takes_a_tenth_of_the_time_at_most(monkeypatch, draw_seconds: float):
+    monkeypatch.setattr("rlnotes.notebook.live.watched", lambda: True)
+    monkeypatch.setattr(DisplayHandle, "update", lambda self, data, raw, metadata: None)
+    drawn = drawn_steps(monkeypatch, draw_seconds)
+    assert drawn[0] == 1 and drawn[-1] == 1000
+    most = min(0.1 * (100 + draw_seconds * len(drawn)) / draw_seconds, 100 / 0.5)
+    assert most / 2 < len(drawn) <= most + 2  # the first and the last are drawn whatever the time
+
+
+def test_where_nobody_watches_only_the_end_is_drawn(monkeypatch):
+    monkeypatch.setattr("rlnotes.notebook.live.watched", lambda: False)
+    assert drawn_steps(monkeypatch, 0.4) == [1000]
 
 
 def test_the_axis_says_what_a_step_is(capsys, monkeypatch):
