@@ -1,4 +1,5 @@
 import itertools
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -67,7 +68,7 @@ class TwoSteps(gymnasium.Env):
 
     P = tuple([[(1.0, state + 1, action + 1.0, state == 1)] for action in range(2)] for state in range(3))
 
-    def reset(self, seed: int | None = None, options: None = None):
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         super().reset(seed=seed)
         return 0, {}
 

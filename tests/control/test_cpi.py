@@ -162,7 +162,7 @@ class Ring(gymnasium.Env):
 
     P = (([(1.0, 0, 1.0, True)],),)
 
-    def reset(self, seed: int | None = None, options: None = None) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         super().reset(seed=seed)
         return 0, {}
 

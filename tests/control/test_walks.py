@@ -1,6 +1,7 @@
 """Walks read from an environment's table are those that its own steps make."""
 
 from bisect import bisect_right
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 from rlnotes.control.walks import Move, walks
 
 ENVS = {
-    "chance": ("FrozenLake-v1", {"max_episode_steps": 1000}),
-    "cut off": ("FrozenLake-v1", {"max_episode_steps": 7}),
-    "two starts": ("Taxi-v4", {"max_episode_steps": 20}),
-    "no limit": ("FrozenLake-v1", {"max_episode_steps": -1}),
+    "chance": ("FrozenLake-v1", 1000),
+    "cut off": ("FrozenLake-v1", 7),
+    "two starts": ("Taxi-v4", 20),
+    "no limit": ("FrozenLake-v1", -1),
 }
 
 
@@ -30,10 +31,10 @@ def by_steps(env, pi, episodes, rng):
 
 @pytest.mark.parametrize("name", ENVS)
 def test_the_table_makes_the_moves_that_steps_make(name):
-    which, settings = ENVS[name]
-    env = gymnasium.make(which, **settings)
-    size = env.observation_space.n, env.action_space.n
-    pi = np.random.default_rng(3).dirichlet(np.ones(size[1]), size[0])
+    which, limit = ENVS[name]
+    env = gymnasium.make(which, max_episode_steps=limit)
+    table = env.unwrapped.P  # pyright: ignore[reportAttributeAccessIssue]
+    pi = np.random.default_rng(3).dirichlet(np.ones(len(table[0])), len(table))
     found = walks(env, pi, 100, np.random.default_rng(1))
     own, last = zip(*by_steps(env, pi, 100, np.random.default_rng(1)), strict=True)
     assert [move for walk in found for move in walk] == list(own)
@@ -44,7 +45,7 @@ def test_chances_that_add_up_to_less_than_one_by_rounding_fall_back_to_the_first
     class Short(gymnasium.Env):
         P = (([(0.0, 0, 1.0, True), (1e-12, 0, 2.0, True)],),)
 
-        def reset(self, seed=None, options=None):
+        def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
             super().reset(seed=seed)
             return 0, {}
 
