@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from rlnotes.studies.scores import RESAMPLES, Scores, middle, probability_of_improvement, standings
+from rlnotes.studies.scores import RESAMPLES, Scores, Standing, middle, probability_of_improvement
 from rlnotes.studies.verdicts import BETTER, WORSE, Verdict
 
 
@@ -92,10 +92,12 @@ class Blocks(NamedTuple):
     contradict: int
 
 
-def blocks(found: Scores, reference: str, seeds: int) -> Blocks:
-    """:func:`verdicts_by_seeds` beside the verdicts of the whole table, of which each block is a part."""
-    whole = {place.recipe: SIGNS.get(place.verdict, 0) for place in standings(found, reference)}
-    by_recipe = verdicts_by_seeds(found, reference, seeds)
+def blocks(found: Scores, ranking: Sequence[Standing], seeds: int) -> Blocks:
+    """:func:`verdicts_by_seeds` beside the verdicts of the whole table, of which each block is a part: ``ranking`` is
+    what :func:`rlnotes.studies.scores.standings` makes of ``found``.
+    """
+    whole = {place.recipe: SIGNS.get(place.verdict, 0) for place in ranking}
+    by_recipe = verdicts_by_seeds(found, ranking[0].reference, seeds)
     made = [(verdict, whole[recipe]) for recipe, own in by_recipe.items() for verdict in own if verdict]
     pairs = [pair for own in by_recipe.values() for pair in itertools.combinations(own, 2)]
     return Blocks(
@@ -145,10 +147,10 @@ def p_values(found: Scores, reference: str) -> dict[str, float]:
     found_p = {}
     for recipe, ours in found.values.items():
         if recipe != reference:
-            law, total = np.ones(1), 0.0
+            law = np.ones(1)
             for x, y in zip(ours, theirs, strict=True):
                 law = np.convolve(law, _law_of_u(len(x), len(y)))
-                total += stats.mannwhitneyu(x, y, method="asymptotic").statistic
+            total = stats.mannwhitneyu(ours, theirs, axis=-1, method="asymptotic").statistic.sum()
             tails = law[math.floor(total) :].sum(), law[: math.ceil(total) + 1].sum()
             found_p[recipe] = min(1.0, 2 * float(min(tails)))
     return found_p

@@ -17,7 +17,7 @@ from rlnotes.studies.rankings import (
     verdicts_by_seeds,
     wrong_orders,
 )
-from rlnotes.studies.scores import Scores
+from rlnotes.studies.scores import Scores, standings
 
 
 def made(**levels: list[list[float]]) -> Scores:
@@ -89,11 +89,11 @@ def test_blocks_are_counted_beside_the_whole_table():
         ahead=[[0.9, 0.8, 0.7, 0.6]],
         level=[[0.1, 0.2, 0.3, 0.4]],
     )
-    made_of = blocks(found, "reference", 2)
+    made_of = blocks(found, standings(found, "reference"), 2)
     assert made_of == (8, 6, 0, 4, 4, 2, 2)
-    assert blocks(found, "reference", 4).not_in == 0
+    assert blocks(found, standings(found, "reference"), 4).not_in == 0
     turned = made(reference=[np.arange(20.0).tolist()], falls=[[20.0, 30.0, *np.arange(-18.0, 0)]])
-    assert blocks(turned, "reference", 2) == (10, 10, 1, 1, 45, 36, 9)
+    assert blocks(turned, standings(turned, "reference"), 2) == (10, 10, 1, 1, 45, 36, 9)
 
 
 def test_wrong_orders_are_counted_pair_by_pair():
