@@ -70,7 +70,9 @@ def alarms(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
     """The share of rounds that lost accuracy, by what they logged: their clip fraction, and their KL(old, new)."""
     figure, axes = new_figure(2, width=4.8, height=3.0)
     words = []
-    for axis, (key, title) in zip(axes, (("clipped", "clip fraction"), ("kl", "KL(old, new), nats")), strict=True):
+    for axis, (key, title) in zip(
+        axes, (("clipped", "clip fraction of the round"), ("kl", "KL(old, new) of the round, nats")), strict=True
+    ):
         places = [
             f"{low:g} to {high:g}" if np.isfinite(high) else f"above {low:g}" for low, high in pairwise(BINS[key])
         ]
@@ -84,6 +86,6 @@ def alarms(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
                     f"{title}, {task}, {arm}: " + ", ".join(f"{r['between']} {r['share that fell']:.0%}" for r in found)
                 )
         axis.set_xticks(range(len(places)), places, fontsize=7)
-        axis.set(xlabel=f"{title} of the round", ylabel="share of rounds that fell by 0.05", ylim=(-0.02, None))
+        axis.set(xlabel=title, ylabel="share of rounds that fell by 0.05", ylim=(-0.02, None))
     axes[0].legend(frameon=False, fontsize=8)
     return figure, "; ".join(words) + "."
