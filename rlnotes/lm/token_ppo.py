@@ -62,7 +62,8 @@ def token_ppo(config: TokenPPOConfig, task: Task, policy: Transformer, critic: C
     Metrics: ``step``; of the rollout before the updates ``reward``, its mean, and ``value``, the critic's mean at the
     first token; ``value_loss``, the mean squared error against the targets, before; ``updates``, their number;
     ``clipped``, the share of tokens whose gate is closed (without a clip: would be, at 0.2), mean over the minibatches,
-    and ``clipped_last``, that of the last one looked at; after the updates, on the rollout they were made from,
+    and ``clipped_last``, that of the last one looked at; ``kl_steps``, the mean of -log r over the minibatches, each
+    before its own step, as verl logs ``actor/ppo_kl``; after the updates, on the rollout they were made from,
     ``outside``, the share of tokens whose ratio is outside the band, ``largest_ratio``, and ``kl``, k3's estimate of
     KL(old, new) per token, in nats.
     """
@@ -83,12 +84,13 @@ def token_ppo(config: TokenPPOConfig, task: Task, policy: Transformer, critic: C
         advantages = token_advantages(rewards, old_values, mask, config.lam)
         targets = advantages + old_values  # (81): before they are normalised
         advantages = advantages.masked_scatter(mask, normalize_advantages(advantages[mask]))
-        closed, updates = [], 0
+        closed, gone, updates = [], [], 0
         for rows in passes(config, data):
             part = rollout.groups(rows)
             batch = Batch(token_logp(policy, part), part.mask, advantages[rows], part.logp_behavior)
             log_ratio = (batch.logp.detach() - part.logp_behavior)[part.mask]
             closed.append(closed_share(log_ratio, advantages[rows][part.mask]))
+            gone.append(-log_ratio.mean().item())
             if config.kl_limit is not None and kl_estimate(-log_ratio, "k3").mean() > config.kl_limit:
                 break
             values = (critic.values(part), targets[rows], old_values[rows])
@@ -103,6 +105,7 @@ def token_ppo(config: TokenPPOConfig, task: Task, policy: Transformer, critic: C
         first = dict(reward=rewards.mean().item(), value=old_values[:, 0].mean().item())
         first["value_loss"] = (old_values - targets)[mask].square().mean().item()
         during = dict(updates=updates, clipped=sum(closed) / len(closed), clipped_last=closed[-1])
+        during["kl_steps"] = sum(gone) / len(gone)
         yield dict(phase=1, step=step, **first, **during, **look(policy, rollout))
 
 

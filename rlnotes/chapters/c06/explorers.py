@@ -1,31 +1,28 @@
-"""Explorer of chapter 06: how hard a token pushes, with the clip, the dual clip, and neither; and a batch of ratios."""
+"""Explorer of chapter 06: how hard a token pushes, with the clip, the dual clip, and neither."""
 
 import numpy as np
-from scipy.stats import norm
 
 from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
 
 
 class PushExplorer(ExplorerModel):
-    """Objective and push of one token over its ratio; what a batch of ratios does that scatter around 1."""
+    """Objective and push of one token over its ratio."""
 
     script = "push.js"
-    title = "The push of one token, and a batch of ratios"
+    title = "The push of one token"
     controls = (
         Control("advantage", "advantage A", -2.0, 2.0, 0.1, -1.0),
         Control("ratio", "ratio r", 0.0, 5.0, 0.05, 4.0),
         Control("epsilon", "clip range ε", 0.05, 0.5, 0.01, 0.2),
         Control("dual", "dual clip c", 1.6, 6.0, 0.1, 3.0),
-        Control("spread", "standard deviation of the log-ratios in the batch", 0.01, 0.8, 0.01, 0.1),
     )
     panels = (
         Axes("objective of the token", "ratio r", "ℓ", (0, 5), (-6, 3)),
         Axes("push: derivative with respect to log π", "ratio r", "dℓ / d log π", (0, 5), (-6, 3)),
-        Axes("a batch of ratios with mean 1", "deviation of the log-ratios", "share, or mean", (0, 0.8), (0, 1)),
     )
 
     def curves(self, **values: float) -> list[Panel]:
-        """By :mod:`rlnotes.objectives.gates` and automatic differentiation; the batch by SciPy's normal law."""
+        """By :mod:`rlnotes.objectives.gates` and automatic differentiation."""
         import torch  # only here: the other explorers work without it
 
         from rlnotes.objectives.gates import Clip, no_gate
@@ -43,19 +40,11 @@ class PushExplorer(ExplorerModel):
             (push,) = torch.autograd.grad(objective.sum(), log_ratio)
             objectives.append((name, x, objective.detach().numpy()))
             pushes.append((name, x, push.numpy()))
-        return [objectives, pushes, batch(epsilon)]
+        return [objectives, pushes]
 
     def marks(self, **values: float) -> list[float]:
-        """At the ratio, and at the spread."""
-        return [values["ratio"], values["ratio"], values["spread"]]
-
-
-def batch(epsilon: float) -> Panel:
-    """Ratios whose logarithm follows a normal law of deviation s and mean -s^2 / 2, so that their own mean is 1."""
-    s = np.arange(1, 81) / 100
-    law = norm(-(s**2) / 2, s)
-    outside = law.cdf(np.log(1 - epsilon)) + law.sf(np.log(1 + epsilon))
-    return [("share outside", s, outside), ("mean of r² − 1", s, np.expm1(s**2))]
+        """At the ratio."""
+        return [values["ratio"], values["ratio"]]
 
 
 EXPLORERS: dict[str, ExplorerModel] = {"push": PushExplorer()}

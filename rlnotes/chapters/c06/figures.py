@@ -1,13 +1,12 @@
 """Figures of chapter 06."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from rlnotes.chapters.c06.experiment import ARMS, RATES, best_rates
-from rlnotes.chapters.c06.readings import BINS, Rows, by_log, by_rate, chosen
+from rlnotes.chapters.c06.readings import Rows, by_rate, chosen
 from rlnotes.notebook.figures import STYLES, new_figure
 
 EPSILON = 0.2
@@ -15,7 +14,7 @@ OPEN, BEYOND, CLOSED = STYLES[0]["color"], STYLES[1]["color"], "0.6"
 
 
 def push_map(ratio: np.ndarray, advantages: np.ndarray) -> tuple[Figure, str]:
-    """Every sample with its push as an arrow: to the right makes the token likelier. (n,) and (n,)."""
+    """Every token with its push as an arrow: to the right makes it likelier. (n,) and (n,)."""
     closed = ((advantages > 0) & (ratio > 1 + EPSILON)) | ((advantages < 0) & (ratio < 1 - EPSILON))
     outside = np.abs(ratio - 1) > EPSILON
     push, x = np.where(closed, 0.0, ratio * advantages), np.log(ratio.clip(0.05))
@@ -29,12 +28,16 @@ def push_map(ratio: np.ndarray, advantages: np.ndarray) -> tuple[Figure, str]:
     )
     for where, color, marker, label in kinds:
         axis.plot(x[where], advantages[where], marker, color=color, markersize=3, label=f"{label} ({where.sum()})")
-        axis.quiver(
+        arrows = axis.quiver(
             *(x[where], advantages[where], 0.12 * push[where], np.zeros(where.sum())),
             **dict(angles="xy", scale_units="xy", scale=1, width=0.0018, color=color, alpha=0.7),
         )
+        if marker == "o":
+            axis.quiverkey(arrows, 0.93, 0.06, 0.12 * 2, "push 2", labelpos="N", fontproperties=dict(size=8))
     top = int(ratio.argmax())
-    axis.annotate(f"ratio {ratio[top]:.2f}", (x[top], advantages[top]), (8, 8), textcoords="offset points", fontsize=9)
+    axis.annotate(
+        f"largest ratio: {ratio[top]:.2f}", (x[top], advantages[top]), (8, 8), textcoords="offset points", fontsize=9
+    )
     ticks = [t for t in (0.05, 0.1, 0.25, 0.5, 0.8, 1, 1.2, 2, 4, 8) if t <= 1.3 * ratio.max()]
     axis.set_xticks(np.log(ticks), [f"{tick:g}" for tick in ticks])
     axis.set(xlabel="ratio (logarithmic axis; 0.05 and less at the left edge)", ylabel="advantage")
@@ -62,30 +65,5 @@ def rates(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
         axis.axhline(start, color="0.4", linewidth=1, linestyle=(0, (1, 1)))
         axis.annotate("untrained", (RATES[0], start), (0, 3), textcoords="offset points", fontsize=8, color="0.3")
         axis.set(xscale="log", xlabel="learning rate", ylabel="mean held-out accuracy", ylim=(-0.02, 1.02), title=task)
-    axes[0].legend(frameon=False, fontsize=8)
-    return figure, "; ".join(words) + "."
-
-
-def alarms(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
-    """The share of rounds that lost accuracy, by what they logged: their clip fraction, and their KL(old, new)."""
-    figure, axes = new_figure(2, width=4.8, height=3.0)
-    words = []
-    for axis, (key, title) in zip(
-        axes, (("clipped", "clip fraction of the round"), ("kl", "KL(old, new) of the round, nats")), strict=True
-    ):
-        places = [
-            f"{low:g} to {high:g}" if np.isfinite(high) else f"above {low:g}" for low, high in pairwise(BINS[key])
-        ]
-        styles = iter(STYLES)
-        for task in tasks:
-            for arm in ("clip", "unclipped"):
-                found = by_log(rows, task, arm, key)
-                x, y = [places.index(row["between"]) for row in found], [row["share that fell"] for row in found]
-                axis.plot(x, y, label=f"{task}, {arm}", markersize=4, linewidth=1.2, **next(styles))
-                words.append(
-                    f"{title}, {task}, {arm}: " + ", ".join(f"{r['between']} {r['share that fell']:.0%}" for r in found)
-                )
-        axis.set_xticks(range(len(places)), places, fontsize=7)
-        axis.set(xlabel=title, ylabel="share of rounds that fell by 0.05", ylim=(-0.02, None))
     axes[0].legend(frameon=False, fontsize=8)
     return figure, "; ".join(words) + "."

@@ -1,0 +1,117 @@
+"""Updates on one round of chapter 06, on three seeds: how far ratios go, why they go on, and what each limit holds.
+
+``python -m rlnotes.chapters.c06.one_round_runs --out 06_one_round.json`` takes two minutes on one thread.
+"""
+
+import argparse
+import json
+import platform
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlnotes.chapters.c06.rounds import Round, one_round, ratios_of, shipped_start
+from rlnotes.estimators.divergences import kl_estimate
+from rlnotes.lm.sampler import token_logp
+
+SEEDS = (0, 1, 2)
+RATE, DEFAULT_RATE = 3e-4, 1e-6  # of the chapter, and of TRL and verl
+KL_LIMIT, BETA = 0.02, 1.0
+INF = float("inf")
+ARMS = {
+    "unclipped": (INF, INF, 0.0),
+    "clip": (0.2, INF, 0.0),
+    "stop": (INF, KL_LIMIT, 0.0),
+    "clip_stop": (0.2, KL_LIMIT, 0.0),
+    "penalty": (INF, INF, BETA),
+}
+"""epsilon, limit on KL(old, new), weight of KL(new, reference)"""
+
+
+def ratio_rows(made: Round, seed: int) -> Iterator[dict[str, Any]]:
+    """The ratios after one and four updates with the clip, at two learning rates."""
+    for rate in (RATE, DEFAULT_RATE):
+        found = ratios_of(made, 0.2, 4, rate)
+        for updates in (1, 4):
+            r = found[updates]
+            outside = ((r - 1).abs() > 0.2).float().mean().item()
+            numbers = dict(largest=r.max().item(), q99=torch.quantile(r, 0.99).item(), outside=outside)
+            yield dict(table="ratios", seed=seed, rate=rate, updates=updates) | numbers
+
+
+def drift_row(made: Round, seed: int, beta_1: float) -> dict[str, Any]:
+    """How far tokens go on, in log r, from update 1 to 8, whose gate the first update has closed."""
+    policy, mask, A = deepcopy(made.policy), made.rollout.mask, made.advantages
+    optimizer, seen = torch.optim.Adam(policy.parameters(), RATE, betas=(beta_1, 0.999)), []
+    for _ in range(9):
+        log_ratio = token_logp(policy, made.rollout) - made.rollout.logp_behavior
+        seen.append(log_ratio[mask].detach())
+        step(optimizer, -clipped_mean(log_ratio.exp(), A, mask, 0.2))
+    a, r = A[mask], seen[1].exp()
+    closed = ((a > 0) & (r > 1.2)) | ((a < 0) & (r < 0.8))
+    further = ((seen[8] - seen[1]) * a.sign())[closed]
+    counts = dict(closed=int(closed.sum()), on=int((further > 0).sum()))
+    return dict(table="drift", seed=seed, beta_1=beta_1, further=further.mean().item()) | counts
+
+
+def arm_row(made: Round, seed: int, arm: str) -> dict[str, Any]:
+    """Up to 16 updates under one limit; the chapter has this loop in the open."""
+    epsilon, limit, beta = ARMS[arm]
+    policy, mask = deepcopy(made.policy), made.rollout.mask
+    with torch.no_grad():
+        logp_ref = token_logp(shipped_start()[1], made.rollout)
+    optimizer = torch.optim.Adam(policy.parameters(), RATE)
+    for update in range(17):
+        logp = token_logp(policy, made.rollout)
+        ratio = (logp - made.rollout.logp_behavior).exp()
+        kl = kl_estimate(-ratio[mask].log(), "k3").mean().item()
+        to_ref = (ratio * kl_estimate(logp - logp_ref, "k3"))[mask].mean()
+        if update == 16 or kl > limit:
+            numbers = dict(updates=update, kl=kl, kl_reference=to_ref.item(), largest=ratio[mask].max().item())
+            return dict(table="arms", seed=seed, arm=arm) | numbers
+        step(optimizer, beta * to_ref - clipped_mean(ratio, made.advantages, mask, epsilon))
+    raise AssertionError("the last pass returns")
+
+
+def clipped_mean(ratio: Tensor, A: Tensor, mask: Tensor, epsilon: float) -> Tensor:
+    """The clipped objective."""
+    return torch.minimum(ratio * A, ratio.clamp(1 - epsilon, 1 + epsilon) * A)[mask].mean()
+
+
+def step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """One update."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """All rows of a seed, then those of the next."""
+    for seed in SEEDS:
+        made = one_round(seed=seed)
+        yield from ratio_rows(made, seed)
+        for beta_1 in (0.9, 0.0):
+            yield drift_row(made, seed, beta_1)
+        for arm in ARMS:
+            yield arm_row(made, seed, arm)
+
+
+def main() -> None:
+    """Write the table, with what made it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    out = parser.parse_args().out
+    torch.set_num_threads(1)
+    short = [{k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in row.items()} for row in rows()]
+    made_by = dict(command=f"python -m rlnotes.chapters.c06.one_round_runs --out {out.name}")
+    made_by |= dict(machine=f"1 core, {platform.machine()}, torch {torch.__version__}")
+    lines = ",\n".join(map(json.dumps, short))
+    out.write_text(f'{json.dumps(made_by)[:-1]}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
