@@ -1,6 +1,7 @@
 """Exercises of chapter 06, PPO."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -10,11 +11,13 @@ from rlnotes.studies.tables import load_rows
 
 
 @cache
-def _ratio_after_one(epsilon: float) -> float:
-    """By the run itself: the largest ratio of the chapter's round after its first update."""
+def _factor_of_half_a_band() -> float:
+    """By the run itself: the largest ratio after the first update, by that with twice the band."""
     from rlnotes.chapters.c06.rounds import one_round, ratios_of  # only here: it needs torch
 
-    return ratios_of(one_round(), epsilon, 1)[1].max().item()
+    made = one_round()
+    half, whole = (ratios_of(made, epsilon, 1)[1].max().item() for epsilon in (0.1, 0.2))
+    return half / whole
 
 
 def _lost_reference() -> tuple[str, float]:
@@ -42,22 +45,20 @@ _PROBES: dict[str, tuple[list[float], list[float], float]] = {
 }
 
 
-def _losses_and_slopes(loss, ratio: list[float], advantages: list[float], epsilon: float) -> np.ndarray:
-    """The loss of each token, and then its derivative by the token's ratio."""
+def _slopes(loss, ratio: list[float], advantages: list[float], epsilon: float) -> np.ndarray:
+    """The derivative of the losses by each token's ratio, and how many losses there are."""
     import torch  # only here: the other exercises work without it
 
     r = torch.tensor(ratio, dtype=torch.float64, requires_grad=True)
     losses = loss(r, torch.tensor(advantages, dtype=torch.float64), epsilon)
     (slopes,) = torch.autograd.grad(losses.sum(), r)
-    return np.append(losses.detach().numpy(), slopes.numpy())
+    return np.append(slopes.numpy(), losses.numel())
 
 
 def _by_regions(ratio: list[float], advantages: list[float], epsilon: float) -> np.ndarray:
-    """The same by a drawing: min(r, 1 + epsilon) for A > 0, max(r, 1 - epsilon) for A < 0."""
-    pairs = list(zip(ratio, advantages, strict=True))
-    kept = [min(r, 1 + epsilon) if a > 0 else max(r, 1 - epsilon) for r, a in pairs]
-    losses = [-k * a for k, (_, a) in zip(kept, pairs, strict=True)]
-    return np.array(losses + [-a * (k == r) for k, (r, a) in zip(kept, pairs, strict=True)])
+    """The same by a drawing: a good token pushes up to 1 + epsilon, a bad one down to 1 - epsilon."""
+    is_open = [r <= 1 + epsilon if a > 0 else r >= 1 - epsilon for r, a in zip(ratio, advantages, strict=True)]
+    return np.array([-a * gate for a, gate in zip(advantages, is_open, strict=True)] + [len(ratio)])
 
 
 def _given(ratio, advantages, epsilon):
@@ -94,6 +95,33 @@ def _mean(ratio, advantages, epsilon):
     return -_sign(ratio, advantages, epsilon).mean()
 
 
+def _sum(ratio, advantages, epsilon):
+    return -_sign(ratio, advantages, epsilon).sum()
+
+
+def _no_clip(ratio, advantages, epsilon):
+    return -ratio * advantages
+
+
+def _no_lower_end(ratio, advantages, epsilon):
+    import torch
+
+    return -torch.minimum(ratio * advantages, ratio.clamp(max=1 + epsilon) * advantages)
+
+
+def _no_upper_end(ratio, advantages, epsilon):
+    import torch
+
+    return -torch.minimum(ratio * advantages, ratio.clamp(min=1 - epsilon) * advantages)
+
+
+def _dual(ratio, advantages, epsilon):
+    import torch
+
+    limited = torch.maximum(_sign(ratio, advantages, epsilon), 3 * advantages)
+    return -torch.where(advantages < 0, limited, _sign(ratio, advantages, epsilon))
+
+
 def _other_half(ratio, advantages, epsilon):
     import torch
 
@@ -108,6 +136,12 @@ def _dragged(x: float, epsilon: float) -> float:
     """By a root search for the weight at which the second ratio reaches the edge."""
     weight = float(brentq(lambda w: 2 * _sigmoid(x * w) - 1 - epsilon, 0.0, 1e3))  # type: ignore[arg-type]
     return 2 * _sigmoid(weight)
+
+
+def _one_number(answer) -> Any:
+    """A number, also one in brackets or in an array."""
+    value = answer() if callable(answer) else answer
+    return value if isinstance(value, str) else np.squeeze(np.asarray(value, dtype=np.float64))
 
 
 def _updates_that_may_clip() -> int:
@@ -130,8 +164,8 @@ def _token_advantages(reward: float, values: np.ndarray, lam: float) -> np.ndarr
     return found
 
 
-def _errors(reward: float, values: np.ndarray, last: float = 0.0) -> np.ndarray:
-    errors = np.append(values[1:], last) - values
+def _errors(reward: float, values: np.ndarray, last: float = 0.0, gamma: float = 1.0) -> np.ndarray:
+    errors = gamma * np.append(values[1:], last) - values
     errors[-1] += reward
     return errors
 
@@ -143,20 +177,18 @@ def _carried(errors: np.ndarray, lam: float) -> np.ndarray:
 EXERCISES: dict[str, Exercise] = {
     "06.1": Exercise(
         cases=((),),
-        oracle=lambda: _ratio_after_one(0.1),
+        oracle=_factor_of_half_a_band,
         misconceptions={
-            "that is the edge of the band. The clip does not limit where a step goes, only which samples push": (
-                lambda: 1.1
+            "the step does not get half as long. Which number does epsilon change before any token has moved": (
+                lambda: 0.5
             ),
-            "the step does not get half as long. Before it every ratio is 1; is any gate closed there": (
-                lambda: (1 + _ratio_after_one(0.2)) / 2
-            ),
-            "half of the ratio: but nothing in the first update knows of epsilon": lambda: _ratio_after_one(0.2) / 2,
-            "1 is the ratio before the first update": lambda: 1.0,
-            "near enough to ask: is it exactly the number of the table? Write two decimals": lambda: 4.0,
+            "that is the new edge by the old one. A step does not know where the edge is": lambda: 1.1 / 1.2,
+            "a narrower band makes no step longer": lambda: 2.0,
+            "that is the largest ratio itself. Asked for is its factor: with 0.1, divided by with 0.2": lambda: 3.98,
+            "no factor is 0: the ratio is above 1 with either band": lambda: 0.0,
         },
-        hints=("Which samples push in the first update, and does that depend on the band?",),
-        tolerance=0.002,
+        hints=("Before the first update every ratio is 1, inside either band. What does the clip change there?",),
+        tolerance=0.005,
     ),
     "06.2": Exercise(
         cases=((),),
@@ -167,6 +199,9 @@ EXERCISES: dict[str, Exercise] = {
             "KL(old, new) stays within its own range: the rounds themselves are as long as before": ("kl_old", ...),
             "the critic does its work: its loss falls once the reward is sure": ("value_loss", ...),
             "the largest ratio of a round is of one token, and jumps in every run": ("largest_ratio", ...),
+            "first the column, then the step": (7, "kl_reference"),
+            "write the step as a number, without quotes": ("kl_reference", "7"),
+            "write the column's name as the table does": ("kl_ref", ...),
             "the column is right. Say the first step that is wrong": ("kl_reference", ...),
         },
         hints=("Which number can fall only if something other than the policy has changed?",),
@@ -175,7 +210,7 @@ EXERCISES: dict[str, Exercise] = {
         cases=tuple(_PROBES.values()),
         probes=tuple(_PROBES),
         oracle=_by_regions,
-        measure=_losses_and_slopes,
+        measure=_slopes,
         given=_given,
         misconceptions={
             "a clamp on both sides closes all four gates outside the band. The two on the wrong side must stay open": (
@@ -185,15 +220,22 @@ EXERCISES: dict[str, Exercise] = {
             "the sign: a loss is minimised": _sign,
             "the band has the width of the text, whatever epsilon says": _fixed,
             "one loss per token is asked for, and this is their mean": _mean,
+            "one loss per token is asked for, and this is their sum": _sum,
+            "no gate closes: every token is pushed everywhere": _no_clip,
+            "a bad token at ratio 0.5 has gone where its advantage wants it, and is still pushed": _no_lower_end,
+            "a good token at ratio 4 has gone where its advantage wants it, and is still pushed": _no_upper_end,
+            "a bad token far above the band has slope 0: that is the dual clip, and the definition has none": _dual,
             "now it is right for A < 0 only. A good token needs the other end of the band": _other_half,
         },
-        hints=("Take a bad token at ratio 4. What should its slope be, and what is it?",),
+        hints=("Draw the push over the ratio for A > 0 and for A < 0. The names say in which regions yours differs.",),
     ),
     "06.4": Exercise(
         cases=((),),
         oracle=lambda: _dragged(0.5, 0.2),
         misconceptions={
-            "1.2 is where the first sample stops pushing; the second goes on, and the weight is shared": lambda: 1.2,
+            "two ratios of one weight do not grow in proportion. Put the weight into both probabilities": lambda: 1.4,
+            "these are the odds of the second token at its edge; the weight follows from them": lambda: 1.5,
+            "1.2 is where the first token stops pushing; the second goes on, and the weight is shared": lambda: 1.2,
             "this is the probability; the ratio compares it with the old one, one half": lambda: _dragged(0.5, 0.2) / 2,
             "this is the weight; now put it into the first probability": lambda: float(np.log(1.5)) / 0.5,
             "the factor 0.5 stands in the second probability, so the weight must be divided by it": (
@@ -202,7 +244,8 @@ EXERCISES: dict[str, Exercise] = {
             "that is the case of the text, with the factor 0.2": lambda: _dragged(0.2, 0.2),
         },
         hints=("At which weight does the second ratio reach 1.2?",),
-        tolerance=0.004,
+        measure=_one_number,
+        tolerance=0.002,
     ),
     "06.6": Exercise(
         cases=((),),
@@ -214,6 +257,8 @@ EXERCISES: dict[str, Exercise] = {
                 lambda: 63
             ),
             "that is one pass": lambda: 4,
+            "only the first pass begins with a policy that has not moved": lambda: 6,
+            "that is the one update in which nothing can be clipped. Count the others": lambda: 1,
             "n does not enter: it multiplies both sizes": lambda: 64,
         },
         hints=("How many updates are there in a round, and in which of them has the policy not moved yet?",),
@@ -238,6 +283,10 @@ EXERCISES: dict[str, Exercise] = {
             "these are the value targets: take the values away again": lambda r, v, lam: (
                 _token_advantages(r, v, lam) + v
             ),
+            "TD errors of later tokens count, not of earlier ones: the sum runs from the end": lambda r, v, lam: (
+                _carried(_errors(r, v)[::-1], lam)[::-1]
+            ),
+            "gamma is 1 here: nothing is discounted": lambda r, v, lam: _carried(_errors(r, v, gamma=0.99), 0.99 * lam),
             "the reward is missing": lambda r, v, lam: _carried(_errors(0.0, v), lam),
         },
         hints=("Write down all TD errors first. What stands in the last one where the next value would be?",),

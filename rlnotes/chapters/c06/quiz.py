@@ -11,7 +11,7 @@ EPSILON = 0.2
 
 
 def _dragged() -> float:
-    """The ratio of a sample whose weight goes on moving until a second one, with a fifth of it, is at the edge."""
+    """The ratio of a token whose weight goes on moving until a second one, with a fifth of it, is at the edge."""
     return 2 * float(expit(logit((1 + EPSILON) / 2) / 0.2))
 
 
@@ -36,8 +36,8 @@ QUIZ = Quiz(
             (
                 Choice(
                     f"Every ratio lies between {1 - EPSILON:g} and {1 + EPSILON:g}.",
-                    "The clip limits no step. A sample inside the band can be carried out by one step, by the "
-                    "momentum of Adam, or by other samples that share its weights: of two samples with one weight, "
+                    "The clip limits no step. A token inside the band can be carried out by one step, by the "
+                    "momentum of Adam, or by other tokens that share its weights: of two tokens with one weight, "
                     f"the first can end at {_dragged():.2f}.",
                 ),
                 Choice(
@@ -47,13 +47,13 @@ QUIZ = Quiz(
                     f"promises {PROMISED:+.2f}, and the return changes by {TRUE:+.3f}.",
                 ),
                 Choice(
-                    "A sample that has left the band on the side to which its advantage points pushes no longer.",
-                    "That is all that the clip does: it closes the gate of such a sample. It does not pull it back.",
+                    "A token that has left the band on the side to which its advantage points pushes no longer.",
+                    "That is all that the clip does: it closes the gate of such a token. It does not pull it back.",
                     right=True,
                 ),
                 Choice(
                     "KL(old, new) is below a limit that follows from ε.",
-                    "A sample outside the band pushes no more, but others move it on, and the actions that were "
+                    "A token that has left the band so pushes no more, but others move it on, and the actions that were "
                     "not taken have no gate at all. A limit on KL has to be asked for: by early stopping, or by a "
                     "penalty.",
                 ),
