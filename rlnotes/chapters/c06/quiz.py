@@ -53,7 +53,7 @@ QUIZ = Quiz(
                 ),
                 Choice(
                     "KL(old, new) is below a limit that follows from ε.",
-                    "A token that has left the band so pushes no more, but others move it on, and the actions that were "
+                    "Such a token pushes no more, but others move it on, and the actions that were "
                     "not taken have no gate at all. A limit on KL has to be asked for: by early stopping, or by a "
                     "penalty.",
                 ),
