@@ -48,7 +48,9 @@ def verdict(rows: Rows, task: str, arm: str, other: str, by: str = "mean", role:
 def results(rows: Rows, task: str) -> list[dict[str, Any]]:
     """A row for the untrained starts and one for each arm, with both scores and the verdict on each."""
     untrained = np.mean([row["sampled"][0] for row in chosen(rows, "reported", task, "clip")])
-    found: list[dict[str, Any]] = [{"arm": "untrained", "mean": untrained, "end": untrained}]
+    found: list[dict[str, Any]] = [
+        {"arm": "untrained", "rate": "–", "mean": untrained, "mean − clip": "–", "end": untrained}
+    ]
     for arm in ARMS:
         runs = chosen(rows, "reported", task, arm)
         row: dict[str, Any] = {"arm": arm, "rate": f"{runs[0]['rate']:g}"}
@@ -62,14 +64,18 @@ def results(rows: Rows, task: str) -> list[dict[str, Any]]:
 
 
 def room(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """For each arm: its mean over all rates of the grid on each task, and how many of its tuning runs on the first one
+    """For each arm: both scores, mean over all rates of the grid, on each task; and how many of its tuning runs on the first one
     died at each rate at which one did.
     """
     dead = {found["arm"]: found for found in deaths(rows, tasks[0])}
     deadly = [f"{rate:g}" for rate in RATES if any(found[f"{rate:g}"] for found in dead.values())]
     return [
         {"arm": arm}
-        | {f"{task}, all rates": by_rate(rows, task, arm).mean() for task in tasks}
+        | {
+            f"{task}, {by}": np.mean([of(row) for row in chosen(rows, "tuning", task, arm)])
+            for task in tasks
+            for by, of in SCORES.items()
+        }
         | {f"died at {rate}": dead[arm][rate] for rate in deadly}
         for arm in ARMS
     ]
