@@ -64,8 +64,8 @@ def results(rows: Rows, task: str) -> list[dict[str, Any]]:
 
 
 def room(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """For each arm: both scores, mean over all rates of the grid, on each task; and how many of its tuning runs on the first one
-    died at each rate at which one did.
+    """For each arm: both scores on each task, mean over all rates of the grid; and how many of its tuning runs on the
+    first task died, at each rate at which one did.
     """
     dead = {found["arm"]: found for found in deaths(rows, tasks[0])}
     deadly = [f"{rate:g}" for rate in RATES if any(found[f"{rate:g}"] for found in dead.values())]
