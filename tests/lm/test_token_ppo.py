@@ -261,3 +261,12 @@ def test_closed_gates_are_those_that_went_where_their_advantage_wants_them():
     ratio = torch.tensor([1.5, 0.5, 1.0, 4.0, 1.5, 0.5, 1.1, 0.9])
     advantages = torch.tensor([1.0] * 4 + [-1.0] * 4)
     assert closed_share(ratio.log(), advantages) == pytest.approx(3 / 8)
+
+
+def test_the_log_before_each_step_sees_nothing_of_a_single_update_and_the_one_after_does():
+    task, policy = shipped()
+    config = replace(SMALL, minibatches=1, learning_rate=1e-2)
+    (one,) = token_ppo(config, task, copy.deepcopy(policy), Critic(policy))
+    assert one["kl_steps"] == pytest.approx(0, abs=1e-5) and one["kl"] > 1e-4
+    (four,) = token_ppo(replace(config, epochs=4), task, policy, Critic(policy))
+    assert abs(four["kl_steps"]) > 1e-4

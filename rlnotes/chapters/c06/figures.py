@@ -23,8 +23,8 @@ def push_map(ratio: np.ndarray, advantages: np.ndarray) -> tuple[Figure, str]:
     axis.axhline(0, color="0.4", linewidth=0.8)
     kinds = (
         (~closed & ~outside, OPEN, "o", "in the band: pushed"),
-        (~closed & outside, BEYOND, "s", "outside, on the wrong side: pushed, nothing limits it"),
-        (closed, CLOSED, "x", "outside, where it was meant to go: no push"),
+        (~closed & outside, BEYOND, "s", "outside, wrong side: pushed, no limit"),
+        (closed, CLOSED, "x", "outside, where it should go: no push"),
     )
     for where, color, marker, label in kinds:
         axis.plot(x[where], advantages[where], marker, color=color, markersize=3, label=f"{label} ({where.sum()})")
@@ -35,13 +35,12 @@ def push_map(ratio: np.ndarray, advantages: np.ndarray) -> tuple[Figure, str]:
         if marker == "o":
             axis.quiverkey(arrows, 0.93, 0.06, 0.12 * 2, "push 2", labelpos="N", fontproperties=dict(size=8))
     top = int(ratio.argmax())
-    axis.annotate(
-        f"largest ratio: {ratio[top]:.2f}", (x[top], advantages[top]), (8, 8), textcoords="offset points", fontsize=9
-    )
+    said, place = f"largest ratio: {ratio[top]:.2f}", (x[top], advantages[top])
+    axis.annotate(said, place, (6, 8), textcoords="offset points", fontsize=9, ha="right")
     ticks = [t for t in (0.05, 0.1, 0.25, 0.5, 0.8, 1, 1.2, 2, 4, 8) if t <= 1.3 * ratio.max()]
     axis.set_xticks(np.log(ticks), [f"{tick:g}" for tick in ticks])
     axis.set(xlabel="ratio (logarithmic axis; 0.05 and less at the left edge)", ylabel="advantage")
-    axis.legend(frameon=False, fontsize=8, loc="lower left")
+    axis.legend(frameon=False, fontsize=8, loc="upper left")
     words = (
         f"{len(ratio)} tokens by ratio, 0.05 to {ratio.max():.2f}, and advantage, {advantages.min():.1f} to "
         f"{advantages.max():.1f}, each with its push as an arrow. {kinds[0][0].sum()} are in the band from 0.8 to 1.2 "
