@@ -107,6 +107,10 @@ def test_the_clip_buys_one_step_of_the_grid_and_the_stops_buy_three():
     first = {arm: next(rate for rate in RATES if found[arm][f"{rate:g}"]) for arm in ARMS}
     assert first == {"unclipped": 8e-4, "clip": 1.6e-3, "clip_stop": 6.4e-3, "stop": 6.4e-3}
     room = {one["arm"]: one for one in readings.room(RUNS, TASKS)}
+    assert {arm: room[arm]["needle: died at 0.0064"] for arm in ARMS if room[arm]["needle: died at 0.0064"]} == {
+        "unclipped": 3
+    }
+    assert "needle: died at 0.0032" not in room["clip"]
     for score_of in ("misled, mean", "misled, end"):
         stops = [room[arm][score_of] for arm in ("clip_stop", "stop")]
         assert min(stops) > room["clip"][score_of] > room["unclipped"][score_of]

@@ -64,11 +64,13 @@ def results(rows: Rows, task: str) -> list[dict[str, Any]]:
 
 
 def room(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """For each arm: both scores on each task, mean over all rates of the grid; and how many of its tuning runs on the
-    first task died, at each rate at which one did.
+    """For each arm: both scores on each task, mean over all rates of the grid; and how many of its tuning runs died, at
+    each rate at which one did.
     """
-    dead = {found["arm"]: found for found in deaths(rows, tasks[0])}
-    deadly = [f"{rate:g}" for rate in RATES if any(found[f"{rate:g}"] for found in dead.values())]
+    dead = {task: {found["arm"]: found for found in deaths(rows, task)} for task in tasks}
+    deadly = [
+        (task, f"{rate:g}") for task in tasks for rate in RATES if any(one[f"{rate:g}"] for one in dead[task].values())
+    ]
     return [
         {"arm": arm}
         | {
@@ -76,7 +78,7 @@ def room(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
             for task in tasks
             for by, of in SCORES.items()
         }
-        | {f"died at {rate}": dead[arm][rate] for rate in deadly}
+        | {f"{task}: died at {rate}": dead[task][arm][rate] for task, rate in deadly}
         for arm in ARMS
     ]
 
