@@ -1,10 +1,11 @@
 """Files that outlive a kill, a full disk and a second writer: one writer at a time, text that is whole or absent."""
 
 import codecs
+import csv
 import io
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +31,8 @@ def sole_writer(folder: Path, name: str = "") -> Iterator[None]:
                 f"{folder / name} is being written by {_named(holder)}; wait for it, end it, or choose another place"
             ) from None
         try:
-            holder.write_text(f"{os.getpid()} on {platform.node()}", encoding="utf-8")
+            with told_of(folder / name):
+                holder.write_text(f"{os.getpid()} on {platform.node()}", encoding="utf-8")
             yield
         finally:
             holder.unlink(missing_ok=True)
@@ -61,18 +63,55 @@ def _named(holder: Path) -> str:
     return f"process {text}" + ", this one" * (text.split()[:1] == [str(os.getpid())])
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Put ``text`` into the file at ``path``, line breaks as they are; until that is whole, what was there stays."""
-    path = path.resolve()  # a link stays one
-    temporary = path.with_name(f".{path.name}.writing")
+@contextmanager
+def told_of(path: str | Path) -> Iterator[None]:
+    """An ``OSError`` of what is done meanwhile names the file at ``path``: those of a write by itself name none."""
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def check_place(path: Path) -> None:
+    """Raise ``OSError`` or ``ValueError`` if :func:`replace_text` cannot write to ``path``: before long work, say."""
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is a folder or a device; choose another place for this file")
+    with _beside(path) as temporary, told_of(path):
+        temporary.touch()
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Put ``text`` into the file at ``path``, line breaks as they are; until that is whole, what was there stays.
+
+    Raises ``ValueError`` for a folder or a device, before anything is written.
+    """
+    check_place(path)
+    path = path.resolve()  # a link stays one
+    with _beside(path) as temporary:
+        with told_of(path), temporary.open("w", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A name for what is to take the place of ``path``; what is left of it goes in the end."""
+    temporary = path.with_name(f".{path.name}.writing")
+    try:
+        yield temporary
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def csv_text(lines: Iterable[Sequence[str]]) -> str:
+    """The text of a CSV file of these lines."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
 
 
 def append_line(file: io.FileIO, line: str) -> None:
@@ -80,8 +119,9 @@ def append_line(file: io.FileIO, line: str) -> None:
     end = file.seek(0, os.SEEK_END)
     left = f"{line}\n".encode()
     try:
-        while left:
-            left = left[file.write(left) :]
+        with told_of(file.name):
+            while left:
+                left = left[file.write(left) :]
     except BaseException:
         file.truncate(end)
         raise

@@ -47,7 +47,7 @@ def test_a_line_that_does_not_fit_is_not_there_at_all(tmp_path: Path, left: int)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"first\n")
     with path.open("ab", buffering=0) as file:
-        with pytest.raises(OSError), full_disk(left):
+        with pytest.raises(OSError, match=r"a\.jsonl"), full_disk(left):
             append_line(file, "the second")
         append_line(file, "third")
     assert path.read_bytes() == b"first\nthird\n"
@@ -57,7 +57,7 @@ def test_a_line_that_does_not_fit_is_not_there_at_all(tmp_path: Path, left: int)
 def test_a_text_that_does_not_fit_leaves_what_was_there(tmp_path: Path, left: int):
     path = tmp_path / "a.csv"
     path.write_bytes(b"before")
-    with pytest.raises(OSError), full_disk(left):
+    with pytest.raises(OSError, match=r"a\.csv'$"), full_disk(left):
         replace_text(path, "the new one")
     assert path.read_bytes() == b"before" and len(list(tmp_path.iterdir())) == 1
 

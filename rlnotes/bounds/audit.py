@@ -1,10 +1,8 @@
 """The table of all claims: what random search and the attacks made of each."""
 
-import csv
 import math
 import zlib
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +17,7 @@ from rlnotes.bounds.attack import (
     look_at_families,
     random_search,
 )
+from rlnotes.files import check_place, csv_text, replace_text
 
 CLAIMS: tuple[Claim, ...] = (*attack_mdps.CLAIMS, *attack_mixtures.CLAIMS, *attack_tokens.CLAIMS)
 
@@ -115,23 +114,20 @@ def _line(texts: Sequence[str]) -> str:
 def audit(effort: Effort = FULL, csv_file: Path | None = None, claims: Sequence[Claim] | None = None) -> int:
     """Examine ``claims``, or all, print a line for each as it comes, and a summary. Returns 1 for a surprise, else 0.
 
-    ``csv_file`` takes the same table. Raises ``FileNotFoundError``, before any work, if its folder does not exist.
+    ``csv_file`` takes the same table, in the end and whole. Raises ``OSError`` or ``ValueError``, before any work, for
+    a place that takes no file.
     """
-    with ExitStack() as stack:
-        table = None
-        if csv_file is not None:
-            table = csv.writer(stack.enter_context(csv_file.open("w", encoding="utf-8", newline="")))
-            table.writerow(COLUMNS)
-        print("worst: the largest share of its penalty that a gap used up, above 1 if the claim is false; found by")
-        print("random points, an optimiser from random points, known worst cases, an optimiser from beside them\n")
-        print(_line(COLUMNS))
-        rows = []
-        for claim in CLAIMS if claims is None else claims:
-            row = examine(claim, effort)
-            rows.append(row)
-            print(_line(cells(row)), flush=True)
-            if table is not None:
-                table.writerow(cells(row))
+    if csv_file is not None:
+        check_place(csv_file)
+    print("worst: the largest share of its penalty that a gap used up, above 1 if the claim is false; found by")
+    print("random points, an optimiser from random points, known worst cases, an optimiser from beside them\n")
+    print(_line(COLUMNS))
+    rows = []
+    for claim in CLAIMS if claims is None else claims:
+        rows.append(examine(claim, effort))
+        print(_line(cells(rows[-1])), flush=True)
+    if csv_file is not None:
+        replace_text(csv_file, csv_text([COLUMNS, *map(cells, rows)]))
     surprises = [row.claim.name for row in rows if row.surprising]
     held, broken = sum(not row.broken for row in rows), sum(row.broken for row in rows)
     print(f"\n{len(rows)} claims: {held} hold, {broken} broken; surprises: {', '.join(surprises) or 'none'}")

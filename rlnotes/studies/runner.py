@@ -1,17 +1,15 @@
 """The one runner: the runs that a study's table lacks, made and appended; tables that can be gone on with."""
 
-import csv
-import io
 import json
 import os
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 
-from rlnotes.files import replace_text, sole_writer
+from rlnotes.files import csv_text, replace_text, sole_writer
 from rlnotes.lm.progress import bar
 from rlnotes.processes import end_with_parent
 from rlnotes.studies.batches import batches, run_batch
@@ -98,7 +96,7 @@ def begin(study: Study, table: Path) -> None:
     table.parent.mkdir(parents=True, exist_ok=True)
     replace_text(table.with_suffix(".json"), json.dumps(describe(study), indent=1) + "\n")
     if not table.exists():
-        replace_text(table, _text([columns(study)]))
+        replace_text(table, csv_text([columns(study)]))
 
 
 def check_note(study: Study, table: Path) -> None:
@@ -131,7 +129,7 @@ def append(study: Study, table: Path, method: str, seed: int, rows: list[Row]) -
     named = [LABEL_NAMES.get(column, column) for column in mend(study, table)]
     run_of = dict(method=method, seed=seed, **study.methods[method].labels)
     lines = [[_short((run_of | row).get(column)) for column in named] for row in rows]
-    replace_text(table, table.read_bytes().decode() + _text(lines))
+    replace_text(table, table.read_bytes().decode() + csv_text(lines))
 
 
 def mend(study: Study, table: Path) -> list[str]:
@@ -142,18 +140,12 @@ def mend(study: Study, table: Path) -> list[str]:
         which = "; ".join(f"{method}, seed {seed}" for method, seed in parts) or "a run"
         warnings.warn(f"{table} holds only a part of {which}, which is taken out", stacklevel=2)
         whole = chain(*(rows for run, rows in sheet.runs.items() if run not in parts))
-        replace_text(table, _text([sheet.columns, *whole]))
+        replace_text(table, csv_text([sheet.columns, *whole]))
     return sheet.columns
 
 
 def _sheet(study: Study, table: Path) -> Sheet:
     return read_sheet(table).renamed(study.methods, study.methods)
-
-
-def _text(lines: Iterable[Sequence[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue()
 
 
 def _short(value: float | str | None) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import inspect
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -135,6 +136,25 @@ def test_the_table_can_be_kept(tmp_path: Path):
     assert tuple(title) == COLUMNS
     assert line[0] == "derived.certificate, kl" and line[-1] == "holds, attained"
     assert int(line[2]) > 10 and 0.98 < float(line[3]) <= 1
+
+
+def test_a_table_that_is_not_whole_is_not_kept(tmp_path: Path, monkeypatch):
+    kept = tmp_path / "audit.csv"
+    kept.write_text("before", encoding="utf-8")
+    claims = [BY_NAME["derived.certificate, kl"]] * 2
+    done = iter([audit.examine(claims[0], LEAST)])
+    monkeypatch.setattr(audit, "examine", lambda *_: next(done))
+    with pytest.raises(StopIteration):
+        audit.audit(LEAST, kept, claims)
+    assert kept.read_text(encoding="utf-8") == "before" and [*tmp_path.iterdir()] == [kept]
+
+
+@pytest.mark.parametrize("place", [".", os.devnull])
+def test_a_table_goes_into_no_folder_and_no_device(tmp_path: Path, monkeypatch, place: str):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="is a folder or a device; choose another place"):
+        audit.audit(LEAST, Path(place), [])
+    assert not any(tmp_path.iterdir())
 
 
 def test_the_command_passes_its_options_on(monkeypatch, tmp_path: Path):
