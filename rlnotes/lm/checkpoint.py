@@ -26,22 +26,30 @@ _NAME = re.compile(r"step_(\d{8})")
 
 
 def save_checkpoint(folder: Path, step: int, tensors: dict[str, Tensor], state: dict[str, Any]) -> Path:
-    """Write a checkpoint under ``folder`` and drop all but the newest ``KEEP``. Returns its path."""
+    """Write a checkpoint under ``folder`` and drop all but the newest ``KEEP``. Returns its path.
+
+    Raises ``OSError`` naming the checkpoint if it cannot be written, as on a full disk: nothing of it is left then,
+    and those before it stay.
+    """
     final = folder / f"step_{step:08d}"
     temporary = folder / f".writing_{step:08d}"
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.glob(".writing_*"):  # by a kill
         shutil.rmtree(left)
     temporary.mkdir()
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary / TENSORS)
-    (temporary / STATE).write_text(json.dumps(dict(format=FORMAT) | state, indent=1), encoding="utf-8")
-    for path in temporary.iterdir():
-        _flush(path)
-    if final.exists():  # the same step was saved before: leave it, never a moment without it
-        shutil.rmtree(temporary)
-    else:
-        os.replace(temporary, final)
-        _flush(folder)
+    try:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary / TENSORS)
+        (temporary / STATE).write_text(json.dumps(dict(format=FORMAT) | state, indent=1), encoding="utf-8")
+        for path in temporary.iterdir():
+            _flush(path)
+        if not final.exists():  # else the same step was saved before: leave it, never a moment without it
+            os.replace(temporary, final)
+            _flush(folder)
+    except (OSError, SafetensorError) as error:
+        raise OSError(f"{final} cannot be written ({error}); make room there, or choose another folder") from error
+    finally:
+        if temporary.exists():
+            shutil.rmtree(temporary)
     for old in _all(folder)[:-KEEP]:
         shutil.rmtree(old)
     return final

@@ -5,11 +5,13 @@ import io
 import itertools
 import json
 import os
+import shutil
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from rlnotes.files import append_line, read_lines, replace_text, sole_writer
+from rlnotes.files import append_line, read_lines, replace_text, sole_writer, told_of
 from rlnotes.lm.config import Metrics
 from rlnotes.lm.interrupts import HeldInterrupts
 from rlnotes.lm.trainer import Trainer
@@ -21,7 +23,8 @@ def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Generat
     ``out/checkpoints`` gets a checkpoint at the start, every ``checkpoint_every`` steps, and at the end, an
     interrupt between steps included. A step that broke off is never saved: the run goes on from before it.
     ``out/metrics.jsonl`` gets one line a step; lines of steps that a kill cut off from their checkpoint are dropped,
-    because they will be run again. Of several processes rank 0 keeps the run, and the others do their part.
+    because they will be run again. A new run that fails in its first step leaves nothing in ``out``. Of several
+    processes rank 0 keeps the run, and the others do their part.
 
     Nothing else can write to ``out`` until the run has ended, or was closed: ``run.close()``. Raises ``ValueError``,
     before anything is changed, if something else writes there now, or if ``out`` holds another run, this one further
@@ -34,9 +37,25 @@ def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Generat
         return
     with sole_writer(out / "checkpoints"):
         trainer.check_goes_on(out / "checkpoints")
-        _begin(trainer, out)
-        with (out / "metrics.jsonl").open("ab", buffering=0) as log:
-            yield from _kept(trainer, out, log, checkpoint_every)
+        with _start_undone(out):
+            _begin(trainer, out)
+            with (out / "metrics.jsonl").open("ab", buffering=0) as log:
+                yield from _kept(trainer, out, log, checkpoint_every)
+
+
+@contextmanager
+def _start_undone(out: Path) -> Iterator[None]:
+    """If a run that is new in ``out`` fails before its first step is kept, what it has made there goes again."""
+    log, pictures, checkpoints = (out / name for name in ("metrics.jsonl", "tensorboard", "checkpoints"))
+    new = not (log.exists() or pictures.exists() or any(checkpoints.glob("step_*")))
+    try:
+        yield
+    except Exception:
+        if new and not (log.exists() and log.stat().st_size):
+            for path in (*checkpoints.glob("step_*"), *out.glob(pictures.name)):
+                shutil.rmtree(path)
+            log.unlink(missing_ok=True)
+        raise
 
 
 def _kept(trainer: Trainer, out: Path, log: io.FileIO, checkpoint_every: int) -> Generator[Metrics, None, None]:
@@ -73,7 +92,8 @@ def _kept(trainer: Trainer, out: Path, log: io.FileIO, checkpoint_every: int) ->
             if whole:
                 save()
             if writer is not None:
-                writer.close()
+                with told_of(out / "tensorboard"):
+                    writer.close()
 
 
 def read_metrics(out: Path) -> list[Metrics]:

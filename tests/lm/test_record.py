@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlnotes.cli import main
+from rlnotes.lm import record
 from rlnotes.lm.asynchronous import AsyncTrainer
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.record import read_metrics, recorded
@@ -151,12 +152,71 @@ def test_a_broken_line_in_the_middle_is_named_and_nothing_is_dropped(kept: Path,
     assert contents(kept) == before
 
 
+@pytest.fixture
+def without_tensorboard(monkeypatch):
+    """Its thread of its own complains of a full disk, too."""
+    monkeypatch.setattr(record, "_tensorboard", lambda out: None)
+
+
+@pytest.mark.usefixtures("without_tensorboard")
 def test_a_full_disk_loses_no_step_and_doubles_none(tmp_path: Path):
     run = recorded(Trainer(SMALL), tmp_path, checkpoint_every=2)
     next(run)
     size = (tmp_path / "metrics.jsonl").stat().st_size
-    with pytest.raises(OSError), full_disk(size + 20):
+    with pytest.raises(OSError, match=r"metrics\.jsonl"), full_disk(size + 20):
         next(run)
     assert steps(tmp_path) == [1]
     list(recorded(Trainer.load(tmp_path / "checkpoints", steps=3), tmp_path))
     assert steps(tmp_path) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("room", [0, 100, 10_000])
+def test_a_disk_that_is_full_while_a_checkpoint_is_saved_leaves_the_older_one(tmp_path: Path, room: int):
+    folder = tmp_path / "checkpoints"
+    trainer = Trainer(SMALL)
+    trainer.save(folder)
+    before = contents(tmp_path)
+    next(trainer.run())
+    with full_disk(room), pytest.raises(OSError, match=r"step_00000001 cannot be written \(.*large.*\); make room"):
+        trainer.write_checkpoint(folder)
+    assert contents(tmp_path) == before and [path.name for path in folder.iterdir()] == ["step_00000000"]
+    assert Trainer.load(folder).step == 0
+    trainer.save(folder)
+    assert Trainer.load(folder).step == 1
+
+
+def broken(*_: object) -> object:
+    raise RuntimeError("a step that fails")
+
+
+@pytest.mark.parametrize("room", [0, 10_000])
+def test_a_run_whose_first_checkpoint_finds_no_room_is_one_line_and_leaves_no_folder(tmp_path: Path, capsys, room: int):
+    with full_disk(room):
+        assert main(["train", "--out", str(tmp_path / "a" / "run"), "--steps", "1"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "a/run/checkpoints" in said
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_new_run_that_fails_in_its_first_step_leaves_what_was_there(tmp_path: Path, monkeypatch, there: bool):
+    out = tmp_path / "run"
+    if there:
+        out.mkdir()
+        (out / "notes.txt").touch()
+    monkeypatch.setattr(Trainer, "rl_step", broken)
+    with pytest.raises(RuntimeError, match="a step that fails"):
+        list(recorded(Trainer(SMALL), out))
+    assert [path.name for path in tmp_path.rglob("*")] == ["run", "notes.txt"] * there
+
+
+def test_a_run_that_fails_later_or_goes_on_keeps_what_it_has(tmp_path: Path, monkeypatch):
+    run = recorded(Trainer(SMALL), tmp_path)
+    next(run)
+    monkeypatch.setattr(Trainer, "rl_step", broken)
+    with pytest.raises(RuntimeError, match="a step that fails"):
+        next(run)
+    assert steps(tmp_path) == [1]
+    with pytest.raises(RuntimeError, match="a step that fails"):
+        list(recorded(Trainer.load(tmp_path / "checkpoints"), tmp_path))
+    assert Trainer.load(tmp_path / "checkpoints").step == 0
