@@ -33,6 +33,7 @@ NAMES = {  # what texts mean something, by option
     "recipe": tuple(RECIPES),
     "device": ("cpu", "cpu", "cuda", "cuda:7", "meta"),
     "name": ("15_needle",),
+    "checkpoint": ("step_00000000", "step_00000001"),
     "objectives": tuple(METHODS)[:4],
     "mismatches": tuple(MISMATCHES)[:3],
     "recipes": tuple(RECIPES)[:4],
@@ -140,7 +141,7 @@ def contents(place: Path) -> dict[str, bytes | None]:
 LONG = ("stability", "arena")  # each run of theirs ends in pictures and bootstraps
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of what is done another way: no CUDA graph on a CPU
+@pytest.mark.filterwarnings("ignore:cuda_graph does nothing here")
 @pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.slow] * (one in LONG)) for one in COMMANDS])
 def test_a_command_line_ends_in_work_or_in_one_line(name: str, room: Path, monkeypatch, tmp_path: Path, capsys):
     monkeypatch.setattr(runner, "ProcessPoolExecutor", Here)

@@ -74,6 +74,27 @@ def test_a_sampler_that_records_may_truncate(tmp_path: Path):
     assert set(batch.masked("logp_behavior")[batch.mask].tolist()) == {-0.5}
 
 
+def test_a_token_for_which_a_sampler_records_nothing_stays_and_has_no_ratio_of_its_own(tmp_path: Path):
+    """As a server does that answers NaN: None for that token."""
+
+    def rollout(prompts: list[str], trainer: Any) -> dict[str, Any]:
+        ids = made.TOKENIZER(prompts)["input_ids"]
+        responses = [[1 + (i + t) % 20 for t in range(3)] for i in range(len(prompts))]
+        return dict(prompt_ids=ids, completion_ids=responses, logprobs=[[-0.5, None, -0.5]] * len(prompts))
+
+    with pytest.warns(UserWarning, match="rollout_func"):
+        trainer = made.trainer(tmp_path, "pg_is", more=dict(rollout_func=rollout))
+    before = made.weights(trainer)
+    made.train(trainer)
+    after = made.weights(trainer)
+    assert after.isfinite().all() and not after.equal(before)
+    inputs = trainer._buffered_inputs[0]
+    batch = trainer._batch(inputs, *trainer._score(trainer.model, inputs)[:2])
+    assert batch.mask.all()
+    recorded, proximal = (batch.masked(name) for name in ("logp_behavior", "logp_proximal"))
+    assert recorded[:, 1].equal(proximal[:, 1]) and set(recorded[:, [0, 2]].flatten().tolist()) == {-0.5}
+
+
 def test_the_settings_given_are_left_as_they_are(tmp_path: Path):
     made.model().save_pretrained(tmp_path / "model")
     args = made.settings(tmp_path)
