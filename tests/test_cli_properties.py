@@ -21,6 +21,12 @@ from rlnotes.studies.arena import ARENA_TASKS
 from rlnotes.studies.methods import METHODS, MISMATCHES
 
 DRAWS = 40
+CHECKS = [
+    HealthCheck.too_slow,
+    HealthCheck.function_scoped_fixture,
+    HealthCheck.data_too_large,
+    HealthCheck.filter_too_much,
+]
 HOSTILE = {
     int: ("0", "-5", str(2**80), str(10**11), "1.5", "many", "", "nan"),
     float: ("0", "-1", "inf", "-inf", "nan", "1e-300", "1e300", str(2**80), "much", ""),
@@ -151,7 +157,7 @@ def test_a_command_line_ends_in_work_or_in_one_line(name: str, room: Path, monke
         monkeypatch.setitem(COMPARISONS, key, replace(one, tokens=1, methods=dict([*one.methods.items()][:1])))
     statuses, places = [], count()
 
-    @settings(max_examples=DRAWS, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+    @settings(max_examples=DRAWS, deadline=None, derandomize=True, suppress_health_check=CHECKS)
     @given(command_lines(name))
     def holds(line: list[str]) -> None:
         place = tmp_path / str(next(places))
