@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlnotes.notebook.form import Page
+from tests.course.form import Page
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

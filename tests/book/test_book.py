@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from rlnotes.notebook.form import Page as Notebook
+from tests.course.form import Page as Notebook
 
 ROOT = Path(__file__).parents[2]
 COURSE = ROOT / "course"

@@ -13,7 +13,7 @@ import torch
 from rlnotes.bounds.cpi import step_size
 from rlnotes.notebook import exercise
 from rlnotes.notebook.exercise import Exercise, check, find, grade
-from rlnotes.notebook.form import Page
+from tests.course.form import Page
 
 COURSE = Path(__file__).parents[2] / "course"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlnotes.notebook.form import CHAPTER, EVERYWHERE, TAGS, Page, faults, measured, rows_of
+from tests.course.form import CHAPTER, EVERYWHERE, TAGS, Page, faults, measured, rows_of
 
 COURSE = Path(__file__).parents[2] / "course"
 TEMPLATE, DEEPER = COURSE / "book" / "template.ipynb", COURSE / "book" / "deeper" / "template.ipynb"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlnotes.notebook.form import TAGS, Page
+from tests.course.form import TAGS, Page
 
 ROOT = Path(__file__).parents[2]
 COURSE = ROOT / "course"

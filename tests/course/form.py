@@ -1,6 +1,6 @@
 """The form of a page of the second edition: what it measures, and what it must keep.
 
-``python -m rlnotes.notebook.form course/06_ppo.ipynb`` prints words, cells, boxes and minutes, then every fault. A page
+``python -m tests.course.form course/06_ppo.ipynb`` prints words, cells, boxes and minutes, then every fault. A page
 belongs to the second edition if its metadata say ``"rlnotes": {"edition": 2}``. One in a folder ``deeper`` is a deeper
 page, and the chapter of the same name stands one folder up.
 """
@@ -18,7 +18,7 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
-from rlnotes.notebook.symbols import SymbolTable
+from tests.course.symbols import SymbolTable
 
 CORE = "*"  # a piece of a heading: this section is on the core path. ASCII, or JupyterLab follows no link to it
 WORDS_A_MINUTE, MINUTES_A_CELL = 130, 0.5

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlnotes.notebook.symbols import Symbol, SymbolTable, formulas, symbols
+from tests.course.symbols import Symbol, SymbolTable, formulas, symbols
 
 TABLE = SymbolTable(Path(__file__).parents[2] / "course" / "book" / "symbols.csv")
 
