@@ -112,7 +112,7 @@ def test_more_threads_than_cores_are_not_started(monkeypatch, tmp_path):
 
 def started(*arguments: str, **changes: str) -> subprocess.Popen:
     """``python -m rlnotes`` in an environment with ``changes``."""
-    environment = os.environ | dict(PYTHONPATH=str(ROOT)) | changes
+    environment = os.environ | dict(PYTHONPATH=str(ROOT), PYTHONWARNDEFAULTENCODING="") | changes
     return subprocess.Popen(
         [sys.executable, "-m", "rlnotes", *arguments],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",

@@ -210,7 +210,7 @@ def test_a_snapshot_is_a_copy_that_is_not_trained(model):
         (lambda: replace(SMALL, lags=(4,), lag_weights=(1, 1)), "lag_weights has 2 entries, lags 1"),
         (lambda: replace(SMALL, lag_weights=(1,)), "lag_weights has 1 entries, lags 0"),
         (lambda: replace(SMALL, lags=(0, 4), lag_weights=(1, 0)), r"lag_weights\[1\] is 0; it must be in"),
-        (lambda: replace(SMALL, lags=(0, 4), switch=1.5), "switch is 1.5; a probability"),
+        (lambda: replace(SMALL, lags=(0, 4), switch=1.5), "switch is 1.5; it must be in"),
         (lambda: replace(SMALL, lags=(4,), switch=0.5), "switch is 0.5 and lags is .*; name at least two"),
     ],
 )

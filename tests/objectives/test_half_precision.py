@@ -195,7 +195,7 @@ WITHOUT_NUMBERS = {
     "Estimate, Totals, Batch, Choices, KLPenalty": "data",
     "Gate": "a protocol",
     "per_token, not_truncated": "of bool alone",
-    "no_gradient_fraction": "it counts",
+    "active, no_gradient_fraction": "they compare with 0",
     "log_probs, where_possible": "of exact arrays, and a choice of values",
 }
 

@@ -34,8 +34,8 @@ def made(folder: Path) -> Table:
                 start = f"{method},a,stale,{rate},{seed},2,20,,,"
                 lines += [f"{start}+,x,{shown},{clipped},{probability},{entropy}", f"{start}-,y,5,5,0.3,0.2"]
     (folder / "t.csv").write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
-    methods = dict.fromkeys(f"{objective}, stale {rate}" for objective, rate in levels)
-    note = dict(comparison=dict(methods=methods, tuning_seeds=[100]))
+    methods: dict[str, object] = {f"{objective}, stale {rate}": {} for objective, rate in levels}
+    note = dict(comparison=dict(base={}, methods=methods, tokens=20, tuning_seeds=[100]))
     (folder / "t.json").write_text(json.dumps(note), encoding="utf-8")
     return read_table("t", folder / "t.csv", folder / "t.json")
 
