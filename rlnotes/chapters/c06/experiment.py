@@ -1,8 +1,8 @@
 """What PPO's clip buys and what it costs, on two tasks: the runs behind the experiment of chapter 06.
 
 ``python -m rlnotes.chapters.c06.experiment --out 06_clip.json --workers 16`` makes the starts, tunes the learning rate
-of each arm on seeds of their own, and makes the reported runs, in processes of one thread, which share a GPU with
-``--device cuda``.
+of each arm on seeds of their own, and makes the reported runs at each arm's best rate, and for some arms at a second
+one. It works in processes of one thread, which share a GPU with ``--device cuda``.
 """
 
 import argparse
@@ -39,6 +39,11 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 ROUNDS = {"misled": 16, "needle": 16}
 RATES = (1e-4, 2e-4, 4e-4, 8e-4, 1.6e-3, 3.2e-3, 6.4e-3)
+FURTHER = {("needle", arm): (1.28e-2, 2.56e-2) for arm in ("clip_stop", "stop")}
+"""rates beyond the grid, for those whose best one was the grid's last"""
+SECOND = {("misled", "unclipped"): 2e-4, ("needle", "unclipped"): 2e-4}
+SECOND |= {("needle", arm): 1.28e-2 for arm in ("clip_stop", "stop")}
+"""a second rate for the reported seeds, chosen after the first results: half of the best one, or twice"""
 STARTS = 5
 TUNING = ((0, 100), (0, 101), (1, 100), (2, 100))  # start and seed
 REPORTED = tuple((start, seed) for start in range(STARTS) for seed in (0, 1, 2))
@@ -120,10 +125,22 @@ def best_rates(tuned: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
     return {key: max(own, key=lambda rate, own=own: sum(own[rate]) / len(own[rate])) for key, own in scores.items()}
 
 
+def tuning_runs() -> list[Run]:
+    """The grid, and the rates beyond it."""
+    grid = [(task, arm, rate) for task in ROUNDS for rate in RATES for arm in ARMS]
+    grid += [(*key, rate) for key, beyond in FURTHER.items() for rate in beyond]
+    return [Run(*one, *pair) for one in grid for pair in TUNING]
+
+
+def reported_runs(rates: Mapping[tuple[str, str], float]) -> list[Run]:
+    """The reported seeds of each task and arm at its one of the ``rates``."""
+    return [Run(*key, rate, *pair) for key, rate in rates.items() for pair in REPORTED]
+
+
 def rows(workers: int, device: str, known: Mapping[Run, dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """All rows, tuning first; each with what it is for. Those that are ``known`` are not made again."""
-    grid = [Run(task, arm, rate, *pair) for task in ROUNDS for rate in RATES for arm in ARMS for pair in TUNING]
-    runs = len(grid) + len(ROUNDS) * len(ARMS) * len(REPORTED)
+    grid, second = tuning_runs(), reported_runs(SECOND)
+    runs = len(grid) + len(ROUNDS) * len(ARMS) * len(REPORTED) + len(second)
     with (
         TemporaryDirectory() as name,
         ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
@@ -145,8 +162,8 @@ def rows(workers: int, device: str, known: Mapping[Run, dict[str, Any]]) -> Iter
         for row in made("tuning", grid):
             tuned.append(row)
             yield row
-        best = best_rates(tuned)
-        yield from made("reported", [Run(*key, best[key], *pair) for key in best for pair in REPORTED])
+        yield from made("reported", reported_runs(best_rates(tuned)))
+        yield from made("second", second)
 
 
 def run_of(row: Mapping[str, Any]) -> Run:

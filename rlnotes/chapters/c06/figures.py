@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rlnotes.chapters.c06.experiment import ARMS, RATES, best_rates
-from rlnotes.chapters.c06.readings import Rows, by_rate, chosen
+from rlnotes.chapters.c06.readings import Rows, by_rate, chosen, rates_of
 from rlnotes.notebook.figures import STYLES, new_figure
 
 EPSILON = 0.2
@@ -58,7 +58,7 @@ def rates(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
         for arm, style in zip(ARMS, STYLES, strict=False):
             scores = by_rate(rows, task, arm)
             mean, error = scores.mean(1), scores.std(1, ddof=1) / scores.shape[1] ** 0.5
-            axis.errorbar(RATES, mean, error, label=arm, markersize=4, linewidth=1.3, capsize=2, **style)
+            axis.errorbar(rates_of(task, arm), mean, error, label=arm, markersize=4, linewidth=1.3, capsize=2, **style)
             words.append(f"{task}, {arm}: highest {mean.max():.2f} at {best[task, arm]:g}, lowest {mean.min():.2f}")
         start = np.mean([row["sampled"][0] for row in chosen(rows, "tuning", task, "clip")])
         axis.axhline(start, color="0.4", linewidth=1, linestyle=(0, (1, 1)))

@@ -43,19 +43,23 @@ def ratio_rows(made: Round, seed: int) -> Iterator[dict[str, Any]]:
             yield dict(table="ratios", seed=seed, rate=rate, updates=updates) | numbers
 
 
-def drift_row(made: Round, seed: int, beta_1: float) -> dict[str, Any]:
-    """How far tokens go on, in log r, from update 1 to 8, whose gate the first update has closed."""
+def drift_row(made: Round, seed: int, beta_1: float, held: bool = False) -> dict[str, Any]:
+    """How far tokens go on, in log r, from update 1 to 8, whose gate the first update has closed. ``held``: they push
+    no more, even if their gate opens again.
+    """
     policy, mask, A = deepcopy(made.policy), made.rollout.mask, made.advantages
     optimizer, seen = torch.optim.Adam(policy.parameters(), RATE, betas=(beta_1, 0.999)), []
-    for _ in range(9):
+    closed = torch.zeros_like(mask)
+    for update in range(9):
         log_ratio = token_logp(policy, made.rollout) - made.rollout.logp_behavior
-        seen.append(log_ratio[mask].detach())
-        step(optimizer, -clipped_mean(log_ratio.exp(), A, mask, 0.2))
-    a, r = A[mask], seen[1].exp()
-    closed = ((a > 0) & (r > 1.2)) | ((a < 0) & (r < 0.8))
-    further = ((seen[8] - seen[1]) * a.sign())[closed]
+        seen.append(log_ratio.detach())
+        if update == 1:
+            r = log_ratio.detach().exp()
+            closed = mask & (((A > 0) & (r > 1.2)) | ((A < 0) & (r < 0.8)))
+        step(optimizer, -clipped_mean(log_ratio.exp(), A, mask & ~closed if held else mask, 0.2))
+    further = ((seen[8] - seen[1]) * A.sign())[closed]
     counts = dict(closed=int(closed.sum()), on=int((further > 0).sum()))
-    return dict(table="drift", seed=seed, beta_1=beta_1, further=further.mean().item()) | counts
+    return dict(table="drift", seed=seed, beta_1=beta_1, held=held, further=further.mean().item()) | counts
 
 
 def arm_row(made: Round, seed: int, arm: str) -> dict[str, Any]:
@@ -94,8 +98,8 @@ def rows() -> Iterator[dict[str, Any]]:
     for seed in SEEDS:
         made = one_round(seed=seed)
         yield from ratio_rows(made, seed)
-        for beta_1 in (0.9, 0.0):
-            yield drift_row(made, seed, beta_1)
+        for beta_1, held in ((0.9, False), (0.0, False), (0.0, True)):
+            yield drift_row(made, seed, beta_1, held)
         for arm in ARMS:
             yield arm_row(made, seed, arm)
 
