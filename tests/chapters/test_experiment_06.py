@@ -4,7 +4,20 @@ import numpy as np
 import pytest
 
 from rlnotes.chapters.c06 import readings
-from rlnotes.chapters.c06.experiment import ARMS, RATES, REPORTED, TUNING, Run, best_rates, run_of, score, settings
+from rlnotes.chapters.c06.experiment import (
+    ARMS,
+    RATES,
+    REPORTED,
+    SECOND,
+    TUNING,
+    Run,
+    best_rates,
+    reported_runs,
+    run_of,
+    score,
+    settings,
+    tuning_runs,
+)
 from rlnotes.studies.tables import load_rows
 
 RUNS = load_rows("06_clip")
@@ -36,23 +49,18 @@ def test_the_best_rate_is_that_of_the_highest_mean():
     assert best_rates(tuned) == {("t", "clip"): 2}
 
 
-def test_rounds_are_sorted_by_what_they_logged_and_no_round_is_left_out():
+def test_rounds_are_sorted_by_clip_fraction_and_falls_are_counted_where_accuracy_was_high():
     runs = [row([0.5, 0.4, 0.6], clipped=[0.01, 0.15])] * 2 + [row([0.5, 0.4, 0.6], clipped=[0.01, 0.5])]
-    few, many, one = readings.by_log(runs, "t", "clip", "clipped")
-    assert [r["between"] for r in (few, many, one)] == ["0 to 0.02", "0.1 to 0.2", "0.3 to 1"]
-    assert few["mean change"] == pytest.approx(-0.1) and few["fell"] == few["rounds"] == 3
-    assert many["mean change"] == pytest.approx(0.2) and many["fell"] == 0 and one["rounds"] == 1
+    found = readings.by_clip_fraction(runs, ["t"])
+    assert [r["t: rounds"] for r in found] == [3, 0, 0, 2, 0, 1]
+    assert found[0]["t: change"] == "-0.100" and found[0]["t: fell"] == "3 of 3"
+    assert found[3]["t: change"] == "+0.200" and found[3]["t: fell"] == "0 of 0" and found[1]["t: change"] == "–"
 
 
 def test_the_chance_counts_pairs():
     values, fell = np.array([3.0, 1.0, 2.0, 1.0]), np.array([True, True, False, False])
     assert readings.chance(values, fell) == pytest.approx((1 + 1 + 0 + 0.5) / 4)
-
-
-def test_every_round_is_in_one_state():
-    found = readings.states(RUNS, TASKS)
-    assert sum(r["rounds"] for r in found if r["task"] == "misled") == 43 * 16
-    assert [r["rounds"] for r in found] == [201, 440, 47, 181, 501, 6]
+    assert np.isnan(readings.chance(values, np.zeros(4, dtype=bool)))
 
 
 def test_a_live_run_says_when_it_got_there_and_which_round_was_worst():
@@ -74,20 +82,27 @@ def test_a_row_knows_its_run_and_an_arm_its_settings():
 # --- What the chapter says
 
 
+def test_the_table_holds_what_the_command_makes_in_its_order():
+    tuned = [r for r in RUNS if r["role"] == "tuning"]
+    declared = tuning_runs() + reported_runs(best_rates(tuned)) + reported_runs(SECOND)
+    assert [run_of(r) for r in RUNS] == declared
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_the_table_is_whole_and_the_start_does_not_decide(task: str):
     for arm in ARMS:
         reported = readings.chosen(RUNS, "reported", task, arm)
         assert [(r["start"], r["seed"]) for r in reported] == list(REPORTED)
-        assert readings.by_rate(RUNS, task, arm).shape == (len(RATES), len(TUNING))
+        assert readings.by_rate(RUNS, task, arm).shape == (len(readings.rates_of(task, arm)), len(TUNING))
         assert max(r["greedy"][0] for r in reported) < 0.2
     assert not {seed for _, seed in TUNING} & {seed for _, seed in REPORTED}
 
 
-def test_best_rates_are_inside_the_grid_but_for_the_stops_on_needle():
-    best = best_rates([r for r in RUNS if r["role"] == "tuning"])
-    at_the_end = {key for key, rate in best.items() if rate in (RATES[0], RATES[-1])}
-    assert at_the_end == {("needle", "clip_stop"), ("needle", "stop")}
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("arm", ARMS)
+def test_best_rates_are_inside_the_grid(task: str, arm: str):
+    tried, best = readings.rates_of(task, arm), best_rates([r for r in RUNS if r["role"] == "tuning"])[task, arm]
+    assert tried[0] < best < tried[-1]
 
 
 WORDS = {
@@ -102,68 +117,66 @@ def test_the_verdicts_on_both_scores(task: str, arm: str):
     assert tuple(readings.verdict(RUNS, task, arm, "clip", by).word for by in readings.SCORES) == WORDS[task, arm]
 
 
-def test_the_clip_buys_one_step_of_the_grid_and_the_stops_buy_three():
-    found = {one["arm"]: one for one in readings.deaths(RUNS, "misled")}
-    first = {arm: next(rate for rate in RATES if found[arm][f"{rate:g}"]) for arm in ARMS}
-    assert first == {"unclipped": 8e-4, "clip": 1.6e-3, "clip_stop": 6.4e-3, "stop": 6.4e-3}
-    room = {one["arm"]: one for one in readings.room(RUNS, TASKS)}
-    assert {arm: room[arm]["needle: died at 0.0064"] for arm in ARMS if room[arm]["needle: died at 0.0064"]} == {
-        "unclipped": 3
-    }
-    assert "needle: died at 0.0032" not in room["clip"]
-    for score_of in ("misled, mean", "misled, end"):
-        stops = [room[arm][score_of] for arm in ("clip_stop", "stop")]
-        assert min(stops) > room["clip"][score_of] > room["unclipped"][score_of]
-    assert max(room, key=lambda arm: room[arm]["needle, mean"]) == "unclipped"
-    assert min(room, key=lambda arm: room[arm]["needle, end"]) == "unclipped"
+SECOND_WORDS = {"misled": ("not told", "not told"), "needle": ("better", "within 0.02 of each other")}
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_with_a_low_rate_no_clip_is_faster(task: str):
-    free, held = (readings.by_rate(RUNS, task, arm) for arm in ("unclipped", "clip"))
-    low = [i for i, rate in enumerate(RATES) if rate <= 4e-4]
-    assert (free.mean(1)[low] > held.mean(1)[low]).all()
-    assert free.mean(1)[1] > held.mean(1).max()  # at half of its best rate
+def test_at_half_its_best_rate_unclipped_is_nowhere_worse_and_none_dies(task: str):
+    found = [readings.verdict(RUNS, task, "unclipped", "clip", by, "second").word for by in readings.SCORES]
+    assert tuple(found) == SECOND_WORDS[task]
+    assert SECOND[task, "unclipped"] == best_rates([r for r in RUNS if r["role"] == "tuning"])[task, "unclipped"] / 2
+    assert not any(map(readings.died, readings.chosen(RUNS, "second", task, "unclipped")))
+
+
+def test_at_its_best_rate_unclipped_on_misled_has_thirteen_good_ends_and_two_wrecks():
+    ends = sorted(r["sampled"][-1] for r in readings.chosen(RUNS, "reported", "misled", "unclipped"))
+    assert ends[0] < 0.1 and ends[1] < 0.5 and ends[2] >= 0.96
+    ends = sorted(r["sampled"][-1] for r in readings.chosen(RUNS, "second", "misled", "unclipped"))
+    assert ends[0] > 0.65 and sum(end >= 0.96 for end in ends) == 13
+
+
+def test_the_rates_at_which_runs_begin_to_die():
+    found = {one["arm"]: one for one in readings.deaths(RUNS, "misled")}
+    first = {arm: next(rate for rate in RATES if found[arm][f"{rate:g}"]) for arm in ARMS}
+    assert first == {"unclipped": 8e-4, "clip": 1.6e-3, "clip_stop": 6.4e-3, "stop": 6.4e-3}
+    for one in readings.deaths(RUNS, "needle"):
+        assert {rate: n for rate, n in one.items() if rate != "arm" and n} == (
+            {"0.0064": 3} if one["arm"] == "unclipped" else {}
+        )
 
 
 def test_the_stops_of_needle_make_one_update_a_round():
     for one in readings.results(RUNS, "needle"):
         if one["arm"] in ("clip_stop", "stop"):
             assert one["updates a round"] == 1
+    kl = np.concatenate([r["kl"] for r in readings.chosen(RUNS, "reported", "needle", "stop")])
+    assert (kl > 0.02).mean() > 0.98 and 0.2 < np.median(kl) < 0.21
 
 
-def test_a_high_clip_fraction_is_an_alarm_on_one_task_only():
-    high = {
-        task: [r for r in readings.by_log(RUNS, task, "clip", "clipped") if r["between"] in ("0.2 to 0.3", "0.3 to 1")]
-        for task in TASKS
-    }
-    counts = {task: (sum(r["fell"] for r in found), sum(r["rounds"] for r in found)) for task, found in high.items()}
-    assert counts == {"misled": (4, 12), "needle": (0, 231)}
-    low = readings.by_log(RUNS, "misled", "clip", "clipped")
-    assert (low[0]["fell"], low[0]["rounds"]) == (21, 243)
-    assert sum(r["fell"] for r in low[2:4]) == 4 and sum(r["rounds"] for r in low[2:4]) == 334
+def test_at_the_best_rate_a_high_clip_fraction_belongs_to_one_task_and_hurts_nothing():
+    found = readings.by_clip_fraction(RUNS, TASKS)
+    assert [r["misled: rounds"] for r in found[4:]] == [0, 0]
+    assert sum(r["needle: rounds"] for r in found[4:]) == 77
+    assert [r["needle: fell"] for r in found[4:]] == ["0 of 7", "0 of 32"]
+    assert found[0]["misled: fell"] == "9 of 102" and [r["misled: fell"] for r in found[2:4]] == ["1 of 23", "0 of 13"]
+    assert max(max(r["clipped"]) for r in readings.chosen(RUNS, "reported", "misled", "clip")) < 0.175
 
 
-def test_with_the_clip_neither_number_warns_well_and_without_it_kl_does():
-    for one in readings.warnings(RUNS, TASKS):
-        if one["arm"] == "clip":
-            assert max(one["KL(old, new)"], one["clip fraction"]) < 0.75
-        else:
-            assert one["KL(old, new)"] > 0.8 > one["clip fraction"]
+def test_above_a_fifth_misled_has_rounds_at_far_too_high_rates_only():
+    high = [
+        (row["rate"], after - before < -readings.FALL)
+        for row in RUNS
+        if (row["task"], row["arm"]) == ("misled", "clip")
+        for clipped, before, after in zip(row["clipped"], row["sampled"], row["sampled"][1:], strict=False)
+        if clipped >= 0.2
+    ]
+    assert len(high) == 12 and {rate for rate, _ in high} == {1.6e-3, 6.4e-3} and sum(fell for _, fell in high) == 4
 
 
-def test_above_one_nat_the_falls_of_the_clip_are_first_rounds_that_killed_their_run():
-    falls, others = [], []
-    for one in RUNS:
-        if (one["task"], one["arm"]) == ("misled", "clip"):
-            for k, kl in enumerate(one["kl"]):
-                if kl > 1:
-                    before, after = one["sampled"][k : k + 2]
-                    (falls if after - before < -readings.FALL else others).append(
-                        (k, before, max(one["sampled"][k + 1 :]))
-                    )
-    assert len(falls) == 6 and all(k == 0 and later < 0.07 for k, _, later in falls)
-    assert len(others) == 41 and max(before for _, before, _ in others) < 0.07
+def test_kl_tells_falls_without_a_clip_and_hardly_with_it():
+    found = {(one["task"], one["arm"]): one["chance"] for one in readings.falls(RUNS, TASKS)}
+    assert found["misled", "clip"] == "0.60 [0.52, 0.68]" and found["needle", "clip"] == "too few"
+    assert found["misled", "unclipped"] == "0.80 [0.67, 0.92]" and found["needle", "unclipped"] == "0.79 [0.67, 0.90]"
 
 
 def test_the_live_runs_on_four_seeds():
@@ -181,8 +194,12 @@ def test_one_round_on_three_seeds():
     ratios = readings.one_round_table(rows, "ratios")
     assert min(r["largest"] for r in ratios if r["rate"] == 3e-4) > 1.2
     assert max(r["outside"] for r in ratios if r["rate"] == 1e-6) == 0
-    drift = [r for r in readings.one_round_table(rows, "drift") if r["beta_1"] == 0.9]
-    assert (sum(r["on"] for r in drift), sum(r["closed"] for r in drift)) == (41, 42)
+    drift, on = readings.one_round_table(rows, "drift"), {}
+    for r in drift:
+        on[r["beta_1"], r["held"]] = on.get((r["beta_1"], r["held"]), 0) + r["on"]
+    assert on == {(0.9, False): 41, (0.0, False): 38, (0.0, True): 27}
+    assert sum(r["closed"] for r in drift if r["held"]) == 42
+    assert [r["further"] > 0 for r in drift if r["held"]] == [False, False, True]
     arms = readings.one_round_table(rows, "arms")
     assert min(r["largest"] for r in arms) > 1.2
     for r in arms:
