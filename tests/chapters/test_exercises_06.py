@@ -93,7 +93,7 @@ def test_the_column_and_its_step_are_right(answer: Any):
     assert grade(find("06.2"), answer).status == "right"
 
 
-@pytest.mark.parametrize("answer", ["kl_reference", 7, ("kl_reference",)])
+@pytest.mark.parametrize("answer", ["kl_reference", "kl_reference 7", "reward 7", 7, ("kl_reference",)])
 def test_half_of_the_answer_is_asked_for_the_rest(answer: Any):
     assert "2 things are asked for" in grade(find("06.2"), answer).reason
 
@@ -116,6 +116,8 @@ def test_half_of_the_answer_is_asked_for_the_rest(answer: Any):
         ("06.6", 4, "one pass"),
         ("06.6", 3, "both passes"),
         ("06.6", 64, "n does not enter"),
+        ("06.6", 56, "leave n out"),
+        ("06.4", 1.39, "third decimal"),
         ("06.6", 63, "counts prompts"),
     ],
 )
@@ -138,6 +140,7 @@ def test_a_third_decimal_is_not_rounded_up():
 def test_half_a_band_changes_nothing_in_the_first_update():
     assert grade(find("06.1"), 1).status == "right"
     assert grade(find("06.1"), 0.9).status == "wrong"
+    assert "a number is asked for" in grade(find("06.1"), "unchanged").reason
 
 
 def test_a_forward_loop_and_a_discount_are_named():

@@ -186,6 +186,7 @@ EXERCISES: dict[str, Exercise] = {
             "a narrower band makes no step longer": lambda: 2.0,
             "that is the largest ratio itself. Asked for is its factor: with 0.1, divided by with 0.2": lambda: 3.98,
             "no factor is 0: the ratio is above 1 with either band": lambda: 0.0,
+            "a number is asked for: which factor leaves a value as it is": lambda: "unchanged",
         },
         hints=("Before the first update every ratio is 1, inside either band. What does the clip change there?",),
         tolerance=0.005,
@@ -242,6 +243,7 @@ EXERCISES: dict[str, Exercise] = {
                 lambda: 2 * _sigmoid(0.5 * float(np.log(1.5)))
             ),
             "that is the case of the text, with the factor 0.2": lambda: _dragged(0.2, 0.2),
+            "nearly: look at the third decimal before you round": lambda: 1.39,
         },
         hints=("At which weight does the second ratio reach 1.2?",),
         measure=_one_number,
@@ -260,6 +262,7 @@ EXERCISES: dict[str, Exercise] = {
             "only the first pass begins with a policy that has not moved": lambda: 6,
             "that is the one update in which nothing can be clipped. Count the others": lambda: 1,
             "n does not enter: it multiplies both sizes": lambda: 64,
+            "leave n out of the count: it multiplies both sizes": lambda: 56,
         },
         hints=("How many updates are there in a round, and in which of them has the policy not moved yet?",),
     ),

@@ -14,38 +14,31 @@ OPEN, BEYOND, CLOSED = STYLES[0]["color"], STYLES[1]["color"], "0.6"
 
 
 def push_map(ratio: np.ndarray, advantages: np.ndarray) -> tuple[Figure, str]:
-    """Every token with its push as an arrow: to the right makes it likelier. (n,) and (n,)."""
+    """Every token by its ratio and its push: above 0 it makes itself likelier. (n,) and (n,)."""
     closed = ((advantages > 0) & (ratio > 1 + EPSILON)) | ((advantages < 0) & (ratio < 1 - EPSILON))
     outside = np.abs(ratio - 1) > EPSILON
     push, x = np.where(closed, 0.0, ratio * advantages), np.log(ratio.clip(0.05))
     figure, (axis,) = new_figure(1, width=7.4, height=3.5)
     axis.axvspan(np.log(1 - EPSILON), np.log(1 + EPSILON), color="0.93", zorder=0)
-    axis.axhline(0, color="0.4", linewidth=0.8)
+    axis.axhline(0, color="0.4", linewidth=0.8, zorder=0)
     kinds = (
         (~closed & ~outside, OPEN, "o", "in the band: pushed"),
         (~closed & outside, BEYOND, "s", "outside, wrong side: pushed, no limit"),
         (closed, CLOSED, "x", "outside, where it should go: no push"),
     )
     for where, color, marker, label in kinds:
-        axis.plot(x[where], advantages[where], marker, color=color, markersize=3, label=f"{label} ({where.sum()})")
-        arrows = axis.quiver(
-            *(x[where], advantages[where], 0.12 * push[where], np.zeros(where.sum())),
-            **dict(angles="xy", scale_units="xy", scale=1, width=0.0018, color=color, alpha=0.7),
-        )
-        if marker == "o":
-            axis.quiverkey(arrows, 0.93, 0.06, 0.12 * 2, "push 2", labelpos="N", fontproperties=dict(size=8))
+        axis.plot(x[where], push[where], marker, color=color, markersize=4, label=f"{label} ({where.sum()})")
     top = int(ratio.argmax())
-    said, place = f"largest ratio: {ratio[top]:.2f}", (x[top], advantages[top])
+    said, place = f"largest ratio: {ratio[top]:.2f}", (x[top], push[top])
     axis.annotate(said, place, (6, 8), textcoords="offset points", fontsize=9, ha="right")
     ticks = [t for t in (0.05, 0.1, 0.25, 0.5, 0.8, 1, 1.2, 2, 4, 8) if t <= 1.3 * ratio.max()]
     axis.set_xticks(np.log(ticks), [f"{tick:g}" for tick in ticks])
-    axis.set(xlabel="ratio (logarithmic axis; 0.05 and less at the left edge)", ylabel="advantage")
+    axis.set(xlabel="ratio (logarithmic axis; 0.05 and less at the left edge)", ylabel="push")
     axis.legend(frameon=False, fontsize=8, loc="upper left")
     words = (
-        f"{len(ratio)} tokens by ratio, 0.05 to {ratio.max():.2f}, and advantage, {advantages.min():.1f} to "
-        f"{advantages.max():.1f}, each with its push as an arrow. {kinds[0][0].sum()} are in the band from 0.8 to 1.2 "
-        f"and pushed. {kinds[2][0].sum()} are outside where their advantage wanted them, without a push. "
-        f"{kinds[1][0].sum()} are outside on the wrong side and still pushed."
+        f"{len(ratio)} tokens by ratio, 0.05 to {ratio.max():.2f}, and push, {push.min():.1f} to {push.max():.1f}. "
+        f"{kinds[0][0].sum()} are in the band from 0.8 to 1.2 and pushed. {kinds[2][0].sum()} are outside where their "
+        f"advantage wanted them, without a push. {kinds[1][0].sum()} are outside on the wrong side and still pushed."
     )
     return figure, words
 
