@@ -179,6 +179,14 @@ def test_kl_tells_falls_without_a_clip_and_hardly_with_it():
     assert found["misled", "unclipped"] == "0.80 [0.67, 0.92]" and found["needle", "unclipped"] == "0.79 [0.67, 0.90]"
 
 
+def test_the_log_of_the_exercise_has_its_largest_kl_where_it_gains_most():
+    log = readings.one_log(RUNS)
+    change = np.diff([r["accuracy"] for r in log])
+    assert len(log) == 17 and int(change.argmax()) + 1 == int(np.argmax([r["kl_old"] for r in log])) == 14
+    assert [i + 1 for i in np.flatnonzero(change < -readings.FALL)] == [8, 13]
+    assert abs(change + readings.FALL).min() > 0.01  # two decimals are enough to tell
+
+
 def test_the_live_runs_on_four_seeds():
     found = {(one["arm"], one["seed"]): one for one in readings.live(load_rows("06_live"))}
     to_goal = {arm: [found[arm, seed]["rounds to 0.9"] for seed in range(4)] for arm in ("clip", "unclipped")}

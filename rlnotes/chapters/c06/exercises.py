@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from rlnotes.chapters.c06.readings import FALL, one_log
 from rlnotes.notebook.exercise import Exercise
 from rlnotes.studies.tables import load_rows
 
@@ -20,15 +21,15 @@ def _factor_of_half_a_band() -> float:
     return half / whole
 
 
-def _lost_reference() -> tuple[str, float]:
-    """The column that falls most between two steps, counted in its own spread, and the second of them."""
-    rows = load_rows("06_log")
-    falls = {}
-    for name in ("reward", "clip_fraction", "kl_old", "kl_reference"):
-        column = np.array([row[name] for row in rows])
-        falls[name] = np.diff(column).min() / column.max(), rows[int(np.diff(column).argmin()) + 1]["step"]
-    name = min(falls, key=lambda key: falls[key][0])
-    return name, falls[name][1]
+def _rings() -> tuple[int, int]:
+    """Over how many falls of the log an alarm above a clip fraction of 0.1 rings, and over how many other rounds."""
+    before, falls, others = np.inf, 0, 0
+    for row in one_log(load_rows("06_clip")):
+        if row["clip_fraction"] > 0.1:
+            falls += before - row["accuracy"] > FALL
+            others += before - row["accuracy"] <= FALL
+        before = row["accuracy"]
+    return falls, others
 
 
 _PROBES: dict[str, tuple[list[float], list[float], float]] = {
@@ -193,19 +194,14 @@ EXERCISES: dict[str, Exercise] = {
     ),
     "06.2": Exercise(
         cases=((),),
-        oracle=_lost_reference,
+        oracle=_rings,
         misconceptions={
-            "the reward goes on rising, as it does in a run without a fault": ("reward", ...),
-            "the clip fraction rises and falls with the pace of learning, and nothing jumps": ("clip_fraction", ...),
-            "KL(old, new) stays within its own range: the rounds themselves are as long as before": ("kl_old", ...),
-            "the critic does its work: its loss falls once the reward is sure": ("value_loss", ...),
-            "the largest ratio of a round is of one token, and jumps in every run": ("largest_ratio", ...),
-            "first the column, then the step": (7, "kl_reference"),
-            "write the step as a number, without quotes": ("kl_reference", "7"),
-            "write the column's name as the table does": ("kl_ref", ...),
-            "the column is right. Say the first step that is wrong": ("kl_reference", ...),
+            "these are the falls themselves. Which clip fraction did they have": (2, ...),
+            "compare the accuracy of a round with that of the round before": (1, ...),
+            "first the falls over which it rings, then the other rounds": (5, ...),
+            "the first number is right. Count the other rounds above 0.1 once more": (0, ...),
         },
-        hints=("Which number can fall only if something other than the policy has changed?",),
+        hints=("Mark the two rounds whose accuracy is more than 0.05 below the round before. Then read the column.",),
     ),
     "06.3": Exercise(
         cases=tuple(_PROBES.values()),
