@@ -60,8 +60,7 @@ def test_chapter_05_trpo_reaches_475_on_cartpole_and_stays_and_its_policy_is_the
     assert 52 <= first < 68 and min(row["return_mean"] for row in rows[first:]) > 460
     fresh = {row["update"]: row["fresh"] for row in rows if "fresh" in row}
     assert 15 <= next(update for update, found in fresh.items() if found >= 480) <= 30
-    assert fresh[40] > 475 > 400 > rows[39]["return_mean"]
-    assert seed != 4 or fresh[60] < 350
+    assert fresh[40] > 50 + rows[39]["return_mean"]
     assert all(row["accepted"] and row["kl"] <= 0.01 for row in rows)
     assert 0.5 < np.mean([row["gained"] / row["predicted"] for row in rows]) < 1.5
 
