@@ -6,7 +6,7 @@ Beside a function or a value that is asked for there are three kinds:
     The reader commits to a number, a word or an order, and only then the check runs the cell's ``run`` and compares
     with what it gives back. The oracle is the run as the package has it.
 *read this log*
-    The answer is a tuple of a column and a step, and so is each mistake, with ``...`` for "at any step".
+    The answer is a tuple, of a column and a step or of what is counted, and so is each mistake, with ``...`` for "any".
 *repair this*
     ``given`` is what is wrong in one place; ``probes`` names the cases, so that a check says which of them fail: every
     region, both sides of every edge, a second value of every constant; and ``measure`` runs an answer on a case where
