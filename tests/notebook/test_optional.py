@@ -55,7 +55,7 @@ def test_where_the_module_can_be_imported_nothing_changes():
     assert printed([], "json") == ["trl ran", "csv ran", "the rest ran"]
 
 
-@pytest.mark.parametrize("module", ["trl", "rlnotes.bridge.trl"])
+@pytest.mark.parametrize("module", ["rlnotes.lm.trainer", "rlnotes.bridge.trl"])
 def test_without_torch_nothing_that_needs_it_runs(module: str):
     said = printed(["torch", "csv"], module)
     assert [line.split(":")[0] for line in said] == ["this cell needs trl", "this cell needs csv", "the rest ran"]
