@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from rlnotes.chapters.c06.readings import FALL, one_log
 from rlnotes.notebook.exercise import Exercise
 from rlnotes.studies.tables import load_rows
 
@@ -23,6 +22,8 @@ def _factor_of_half_a_band() -> float:
 
 def _rings() -> tuple[int, int]:
     """Over how many falls of the log an alarm above a clip fraction of 0.1 rings, and over how many other rounds."""
+    from rlnotes.chapters.c06.readings import FALL, one_log  # only here: it needs torch
+
     before, falls, others = np.inf, 0, 0
     for row in one_log(load_rows("06_clip")):
         if row["clip_fraction"] > 0.1:
