@@ -23,12 +23,14 @@ def within(settings: Any, least: float, *names: str, most: float = inf) -> None:
             raise ValueError(f"{name} is {value}; it must be {wanted}")
 
 
-def positive(settings: Any, *names: str) -> None:
-    """Raise ``ValueError`` for the first of the ``names`` of ``settings`` that is not above 0, or not finite."""
+def positive(settings: Any, *names: str, most: float = inf) -> None:
+    """Raise ``ValueError`` for the first of the ``names`` of ``settings`` that is not in (0, most], or not finite."""
     for name in names:
         value = getattr(settings, name)
-        if not 0 < value < inf:
-            raise ValueError(f"{name} is {value}; it must be positive and finite")
+        if not 0 < value <= most or value == inf:
+            raise ValueError(
+                f"{name} is {value}; it must be positive and {f'at most {most}' if most < inf else 'finite'}"
+            )
 
 
 def of_their_kinds(settings: Any) -> None:

@@ -57,7 +57,11 @@ def test_a_folder_with_a_run_is_not_overwritten(monkeypatch, tmp_path, capsys):
         (["train", "--out", "x", "--seed", str(2**80)], "seed is 1208925819614629174706176; it must be in [0, "),
         (["train", "--out", "x", "--prompts", "0"], "prompts is 0; it must be in [1, "),
         (["train", "--out", "x", "--temperature", "inf"], "temperature is inf; it must be in [0.001, 1000"),
-        (["train", "--out", "x", "--learning-rate", "inf"], "learning_rate is inf; it must be positive and finite"),
+        (["train", "--out", "x", "--learning-rate", "inf"], "learning_rate is inf; it must be positive and at most 1"),
+        (
+            ["train", "--out", "x", "--learning-rate", "1e300"],
+            "learning_rate is 1e+300; it must be positive and at most",
+        ),
         (["train", "--out", "x", "--threads", str(2**80)], "threads is 1208925819614629174706176; it must be in [1, "),
         (
             ["train", "--out", "x", "--rollout-blocks", "65"],

@@ -162,7 +162,8 @@ class TrainConfig:
         within(self, 0, "seed", most=2**63 - 1)  # what torch takes, and room for the seeds derived from it
         within(self, 0, "warm_target", "switch", most=1)
         within(self, 0, "logit_noise", most=1000)
-        positive(self, "learning_rate", "gradient_clip", "warm_learning_rate")
+        positive(self, "learning_rate", "warm_learning_rate", most=1)  # AdamW moves a weight by about so much
+        positive(self, "gradient_clip")
         within(self, COLDEST, "temperature", most=HOTTEST)
         check_truncation(self.top_k, self.top_p)
         if self.group_size < 2:

@@ -53,7 +53,8 @@ class TokenPPOConfig:
         within(self, 0, "steps", "seed", "value_coefficient")
         within(self, 1, "prompts", "epochs", "minibatches")
         within(self, 0, "lam", most=1)
-        positive(self, "learning_rate", "gradient_clip")
+        positive(self, "learning_rate", most=1)  # AdamW moves a weight by about so much
+        positive(self, "gradient_clip")
 
 
 def token_ppo(config: TokenPPOConfig, task: Task, policy: Transformer, critic: Critic) -> Iterator[Metrics]:
