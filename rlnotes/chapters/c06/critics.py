@@ -3,12 +3,7 @@
 ``python -m rlnotes.chapters.c06.critics --out 06_critics.json`` takes a few minutes on one thread.
 """
 
-import argparse
-import json
-import platform
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +16,7 @@ from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Reverse
 from rlnotes.lm.warm_start import load_weights
+from rlnotes.studies.store import store_rows
 
 LOOKS = (320, 2080)  # updates of the critic
 LAMS = (1.0, 0.95, 0.5, 0.0)
@@ -97,23 +93,5 @@ def rows() -> Iterator[dict[str, Any]]:
             yield dict(critic="trained", updates=updates, seed=seed) | judged(task, policy, values, true, rollout)
 
 
-def main() -> None:
-    """Write the table, with what made it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    out = parser.parse_args().out
-    torch.set_num_threads(1)
-    began = time.perf_counter()
-    found = [
-        {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()} for row in rows()
-    ]
-    made_by = dict(command=f"python -m rlnotes.chapters.c06.critics --out {out.name}")
-    made_by |= dict(
-        seconds=round(time.perf_counter() - began), machine=f"1 core, {platform.machine()}, torch {torch.__version__}"
-    )
-    lines = ",\n".join(map(json.dumps, found))
-    out.write_text(f'{json.dumps(made_by)[:-1]}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    store_rows("rlnotes.chapters.c06.critics", str(__doc__), rows)

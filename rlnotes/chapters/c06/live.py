@@ -3,21 +3,15 @@
 ``python -m rlnotes.chapters.c06.live --out 06_live.json`` takes some ten minutes on one thread.
 """
 
-import argparse
-import json
-import platform
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-import torch
 
 from rlnotes.chapters.c06.experiment import in_columns
 from rlnotes.chapters.c06.rounds import shipped_start
 from rlnotes.lm.critic import Critic
 from rlnotes.lm.instruments import instruments
 from rlnotes.lm.token_ppo import TokenPPOConfig, token_ppo
+from rlnotes.studies.store import store_rows
 
 SEEDS = (0, 1, 2, 3)
 ARMS = {"clip": 0.2, "unclipped": None}
@@ -42,20 +36,5 @@ def rows() -> Iterator[dict[str, Any]]:
             yield live_run(arm, seed)
 
 
-def main() -> None:
-    """Write the table, with what made it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    out = parser.parse_args().out
-    torch.set_num_threads(1)
-    began = time.perf_counter()
-    lines = ",\n".join(map(json.dumps, rows()))
-    made_by = dict(command=f"python -m rlnotes.chapters.c06.live --out {out.name}")
-    made_by |= dict(
-        seconds=round(time.perf_counter() - began), machine=f"1 core, {platform.machine()}, torch {torch.__version__}"
-    )
-    out.write_text(f'{json.dumps(made_by)[:-1]}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    store_rows("rlnotes.chapters.c06.live", str(__doc__), rows)

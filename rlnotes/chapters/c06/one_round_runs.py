@@ -3,12 +3,8 @@
 ``python -m rlnotes.chapters.c06.one_round_runs --out 06_one_round.json`` takes two minutes on one thread.
 """
 
-import argparse
-import json
-import platform
 from collections.abc import Iterator
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +13,7 @@ from torch import Tensor
 from rlnotes.chapters.c06.rounds import Round, one_round, ratios_of, shipped_start
 from rlnotes.estimators.divergences import kl_estimate
 from rlnotes.lm.sampler import token_logp
+from rlnotes.studies.store import store_rows
 
 SEEDS = (0, 1, 2)
 RATE, DEFAULT_RATE = 3e-4, 1e-6  # of the chapter, and of TRL and verl
@@ -104,18 +101,5 @@ def rows() -> Iterator[dict[str, Any]]:
             yield arm_row(made, seed, arm)
 
 
-def main() -> None:
-    """Write the table, with what made it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    out = parser.parse_args().out
-    torch.set_num_threads(1)
-    short = [{k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in row.items()} for row in rows()]
-    made_by = dict(command=f"python -m rlnotes.chapters.c06.one_round_runs --out {out.name}")
-    made_by |= dict(machine=f"1 core, {platform.machine()}, torch {torch.__version__}")
-    lines = ",\n".join(map(json.dumps, short))
-    out.write_text(f'{json.dumps(made_by)[:-1]}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    store_rows("rlnotes.chapters.c06.one_round_runs", str(__doc__), rows)
