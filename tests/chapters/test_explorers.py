@@ -31,11 +31,13 @@ def node() -> str:
 
 
 def grid(model: ExplorerModel) -> list[dict[str, float]]:
-    """Every combination of each slider's minimum, default, a place between, and maximum."""
-    places = [
-        sorted({c.min, c.value, round((c.min + c.max) / 2 / c.step) * c.step, c.max}) for c in model.controls
-    ]  # fmt: skip
-    return [dict(zip(model.defaults(), chosen, strict=True)) for chosen in itertools.product(*places)]
+    """The default, each slider's ends and middle with the others there, and every combination of ends."""
+    middles = {c.name: round((c.min + c.max) / 2 / c.step) * c.step for c in model.controls}
+    points = [model.defaults()]
+    points += [points[0] | {c.name: place} for c in model.controls for place in (c.min, middles[c.name], c.max)]
+    ends = itertools.product(*((c.min, c.max) for c in model.controls))
+    points += [dict(zip(middles, chosen, strict=True)) for chosen in ends]
+    return [point for i, point in enumerate(points) if point not in points[:i]]
 
 
 def in_node(model: ExplorerModel, points: list[Any], tmp_path: Path, code: str = "compute") -> list[Any]:
