@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import fields, is_dataclass, replace
 from itertools import chain, count
 from pathlib import Path
@@ -19,6 +18,7 @@ from rlnotes.objectives import RECIPES
 from rlnotes.studies import runner
 from rlnotes.studies.arena import ARENA_TASKS
 from rlnotes.studies.methods import METHODS, MISMATCHES
+from tests.studies.pools import Here
 
 DRAWS = 40
 CHECKS = [
@@ -108,24 +108,6 @@ def command_lines(draw: st.DrawFn, name: str) -> list[str]:
     for option, values in given.items():
         line += values if option == "name" else [f"--{option.replace('_', '-')}", *values]
     return line + [switch.replace("_", "-") for switch in switches] + draw(st.sampled_from([[]] * 12 + [["--bogus"]]))
-
-
-class Here:
-    """A pool that works in this process."""
-
-    def __init__(self, *_: Any, **__: Any):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_: object):
-        pass
-
-    def submit(self, work: Any, *arguments: Any) -> Future:
-        done: Future = Future()
-        done.set_result(work(*arguments))
-        return done
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,8 @@ from rlnotes import cli
 from rlnotes.bounds import audit
 from rlnotes.chapters.studies import COMPARISONS
 from rlnotes.objectives import RECIPES
+from rlnotes.studies import runner
+from tests.studies.pools import Here
 
 ROOT = Path(__file__).parents[1]
 RECIPE_MODULES = tuple(f"rlnotes.objectives.recipes{part}" for part in ("", "_trust_region"))
@@ -202,6 +204,7 @@ def test_the_example_of_a_command_runs(name: str, monkeypatch: pytest.MonkeyPatc
     for key, one in small.items():
         monkeypatch.setitem(COMPARISONS, key, one)
     monkeypatch.setattr(audit, "CLAIMS", audit.CLAIMS[:2])
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", Here)
     if name in AFTER_TRAIN:
         assert run(monkeypatch, "train") == 0
     assert run(monkeypatch, name) == 0

@@ -18,7 +18,8 @@ Metrics = dict[str, float]
 def instruments(
     run: Iterable[Metrics], network: ActorCritic, config: ActorCriticConfig, every: int = 1, episodes: int = 32
 ) -> Iterator[Metrics]:
-    """Pass on the metrics of a ``run`` that trains ``network`` in place, with four readings of every ``every``-th update.
+    """Pass on the metrics of a ``run`` that trains ``network`` in place, with four readings of each ``every``-th
+    update.
 
     They are taken on ``episodes`` whole episodes of the *old* policy, from starts that no update sees:
 

@@ -15,6 +15,8 @@ from rlnotes.studies.run import run
 from rlnotes.studies.runner import append, begin, missing
 from rlnotes.studies.study import describe
 
+pytestmark = pytest.mark.usefixtures("_in_this_process")
+
 
 def test_every_recipe_meets_every_task_at_every_rate_on_equal_terms():
     study = arena()

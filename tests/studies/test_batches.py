@@ -21,6 +21,8 @@ from rlnotes.studies.runner import compare
 from rlnotes.studies.study import Method, Study
 from tests.lm.breaking import breaking
 
+pytestmark = pytest.mark.usefixtures("_in_this_process")
+
 STUDY = Study(
     question="is one faster?",
     base=TrainConfig(task="sort", size=8, prompts=2, group_size=4),

@@ -13,6 +13,8 @@ from rlnotes.studies.challenge import challenge
 from rlnotes.studies.run import run
 from rlnotes.studies.scores import scores, standings
 
+pytestmark = pytest.mark.usefixtures("_in_this_process")
+
 RATES, TOKENS = (1e-5, 1e-3), 1300
 
 
