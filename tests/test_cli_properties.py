@@ -54,7 +54,7 @@ SMALL = {
     "resume": dict(steps="2"),
     "sample": dict(prompts="1"),
     "compare": dict(seeds="1"),
-    "stability": dict(objectives="pg_is", rates="1e-4", seeds="1", tokens="1", size="4", epochs="1", minibatches="1"),
+    "stability": dict(objectives="pg_is", rates="1e-4", seeds="1", tokens="1", size="6", epochs="1", minibatches="1"),
     "arena": dict(recipes=("grpo", "rloo"), tasks="needle", rates="1e-4", seeds="2", tokens="1"),
     "audit": {},
     "doctor": {},

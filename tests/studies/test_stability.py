@@ -87,7 +87,7 @@ def test_a_seed_is_not_both_tuned_on_and_reported(tmp_path: Path):
 
 def test_the_command_makes_a_table_pictures_and_verdicts(tmp_path: Path, capsys):
     out = tmp_path / "lab"
-    command = Stability(out, ("pg_is", "dppo_tv"), ("stale",), (3e-4,), seeds=1, tokens=1500, size=4)
+    command = Stability(out, ("pg_is", "dppo_tv"), ("stale",), (3e-4,), seeds=1, tokens=1500, size=6)
     assert command() == 0
     said = capsys.readouterr().out
     assert "mismatch stale; lead over pg_is" in said and "dppo_tv" in said
@@ -104,7 +104,7 @@ def test_more_curves_than_can_be_told_apart_are_refused_before_anything_runs(tmp
 
 
 def test_a_longer_run_of_the_same_folder_is_refused(tmp_path: Path):
-    command = Stability(tmp_path, ("pg_is",), ("none",), (3e-4,), seeds=1, tokens=200, size=4)
+    command = Stability(tmp_path, ("pg_is",), ("none",), (3e-4,), seeds=1, tokens=200, size=6)
     assert command() == 0
     with pytest.raises(ValueError, match="other settings"):
         replace(command, tokens=9000)()
