@@ -45,7 +45,7 @@ def test_each_update_is_read_against_the_one_before_and_on_new_episodes():
 def test_updates_between_are_passed_on_unread_and_the_reading_is_of_one_update():
     policy = network()
     rows = list(instruments(pushes(policy, [3.0, 0.1]), policy, CONFIG, every=2, episodes=4))
-    assert rows[0] == dict(update=1.0) and READINGS <= rows[1].keys()
+    assert rows[0] == dict(update=1.0) and rows[1].keys() >= READINGS
     assert rows[1]["kl"] < 0.01  # of the second push alone
     with pytest.raises(ValueError, match="every is 0; it must be at least 1"):
         next(instruments([], policy, CONFIG, every=0))
