@@ -2,11 +2,12 @@
 # make quick    in a minute or so, while you work: lint, types, one fast test of every room, one chapter
 # make test     lint, types, unit tests, notebooks: everything a machine with Python, pip and make can test
 # make check    what needs more, Node and Chromium among it: the book, browser tests, extras, the wheel in a clean place;
-#               and what takes longer: chapters without torch, other seeds of each loop
+#               and what takes longer: chapters without torch
 # make refresh  run the notebooks and store what they print
 # make book     build the static book, .book/html, from the stored outputs (needs npm, for MathJax)
 # make bench    measure speed against peers, write benchmarks/results/ (use a quiet machine)
-# make audit    every bound and estimator on thousands of exact models, then attacks on every bound
+# make audit    for an hour: every bound and estimator on thousands of exact models, attacks on every bound, other seeds
+#               of each loop, and whether tests see a function that is 1 % off
 # make weights  train the shipped warm starts again
 # make pins     write constraints.txt anew from the newest versions that go together, and Binder's requirements from it
 # make binder   write Binder's requirements only
@@ -28,6 +29,7 @@ CHAPTER   := course/02_performance_difference.ipynb
 ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py chapters/test_exercises_13_14.py control/test_networks.py \
 	course/test_notebooks.py estimators/test_returns.py exact/test_tokens.py lm/test_clip_and_warm_up.py \
 	notebook/test_live.py objectives/test_gates.py studies/test_power.py gpu/test_stacked.py golden/test_make.py test_repository.py)
+LONGEST   := tests/test_wheel.py tests/test_cli_properties.py
 WORKERS   ?= logical
 PYTEST    := $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses=8 --dist loadfile --max-worker-restart=0
 EXTRAS    := lab,test,book,tasks,peers,bridge
@@ -75,7 +77,8 @@ alltypes: $(VENV)/.everything
 	$(BIN)/pyright
 
 extras: $(VENV)/.everything
-	RLNOTES_BOOK=.book/html $(PYTEST) -m "extras or slow" --override-ini addopts="-ra --import-mode=importlib --strict-markers"
+	RLNOTES_BOOK=.book/html $(PYTEST) --no-loadscope-reorder -m "extras or slow" \
+		--override-ini addopts="-ra --import-mode=importlib --strict-markers" $(LONGEST) $(filter-out $(LONGEST),$(wildcard tests/test_*.py tests/*/))
 
 refresh: $(VENV)/.installed
 	$(BIN)/ruff format course
@@ -100,6 +103,7 @@ bench: $(VENV)/.everything
 audit: $(VENV)/.installed
 	RLNOTES_CASES=2000 $(PYTEST) tests/exact tests/bounds tests/estimators
 	$(BIN)/rlnotes audit
+	$(PYTEST) -m sweep tests/course
 
 weights: $(VENV)/.installed
 	$(BIN)/python -m rlnotes.lm.make_weights

@@ -24,7 +24,7 @@ ROWS = {
     "004": ["eq (6)", "eq (13)", "eq (18)", "eq (20)"],
 }  # fmt: skip
 PICKED = [(source, label) for source, labels in ROWS.items() for label in labels]
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.sweep
 
 
 def trace() -> dict[tuple[str, str], dict[str, str]]:
