@@ -29,6 +29,7 @@ CHAPTER   := course/02_performance_difference.ipynb
 ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py chapters/test_exercises_13_14.py control/test_networks.py \
 	course/test_notebooks.py estimators/test_returns.py exact/test_tokens.py lm/test_clip_and_warm_up.py \
 	notebook/test_live.py objectives/test_gates.py studies/test_power.py gpu/test_stacked.py golden/test_make.py test_repository.py)
+TYPED     := trl|transformers|accelerate|datasets|tokenizers|stable_baselines3|sb3_contrib|reasoning_gym|playwright
 LONGEST   := tests/test_wheel.py tests/test_cli_properties.py
 WORKERS   ?= logical
 PYTEST    := $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses=8 --dist loadfile --max-worker-restart=0
@@ -73,8 +74,9 @@ notebooks: $(VENV)/.installed
 check: book
 	$(MAKE) --no-print-directory --jobs=2 alltypes extras
 
+# The files that use what only now is there; the others have been looked at.
 alltypes: $(VENV)/.everything
-	$(BIN)/pyright
+	$(BIN)/pyright benchmarks $(shell grep -rlE "^ *(from|import) ($(TYPED))" --include=*.py rlnotes tests)
 
 extras: $(VENV)/.everything
 	RLNOTES_BOOK=.book/html $(PYTEST) --no-loadscope-reorder -m "extras or slow" \
