@@ -161,7 +161,7 @@ def grade(exercise: Exercise, answer: Any) -> Grade:
         reason = f"for {_shown(case)} it gives {_text(got)}, and should give {_text(asked)}{alike}"
         return Grade("wrong", reason, fails=fails)
     if not isinstance(asked, str | tuple) and isinstance(got, str) and any(map(str.isdigit, got)):
-        return Grade("wrong", "write the number without quotes")
+        return Grade("wrong", "write the number without quotes", known=True)  # the rest may be right: no hint
     reason = f"{got!r} is not the answer" if isinstance(got, str) else f"{_text(got)} is not the answer"
     if isinstance(asked, tuple) and not (isinstance(got, list | tuple) and len(got) == len(asked)):
         reason += f": {len(asked)} things are asked for, in brackets and with commas between"

@@ -48,19 +48,19 @@ _PROBES: dict[str, tuple[list[float], list[float], float]] = {
 
 
 def _slopes(loss, ratio: list[float], advantages: list[float], epsilon: float) -> np.ndarray:
-    """The derivative of the losses by each token's ratio, and how many losses there are."""
+    """The derivative of the losses by each token's ratio; if there is not one loss per token, how many there are, too."""
     import torch  # only here: the other exercises work without it
 
     r = torch.tensor(ratio, dtype=torch.float64, requires_grad=True)
     losses = loss(r, torch.tensor(advantages, dtype=torch.float64), epsilon)
     (slopes,) = torch.autograd.grad(losses.sum(), r)
-    return np.append(slopes.numpy(), losses.numel())
+    return slopes.numpy() if losses.numel() == len(ratio) else np.append(slopes.numpy(), losses.numel())
 
 
 def _by_regions(ratio: list[float], advantages: list[float], epsilon: float) -> np.ndarray:
     """The same by a drawing: a good token pushes up to 1 + epsilon, a bad one down to 1 - epsilon."""
     is_open = [r <= 1 + epsilon if a > 0 else r >= 1 - epsilon for r, a in zip(ratio, advantages, strict=True)]
-    return np.array([-a * gate for a, gate in zip(advantages, is_open, strict=True)] + [len(ratio)])
+    return np.array([-a * gate for a, gate in zip(advantages, is_open, strict=True)])
 
 
 def _given(ratio, advantages, epsilon):
@@ -185,6 +185,10 @@ EXERCISES: dict[str, Exercise] = {
                 lambda: 0.5
             ),
             "that is the new edge by the old one. A step does not know where the edge is": lambda: 1.1 / 1.2,
+            "that is the old edge by the new one. A step does not know where the edge is": lambda: 1.2 / 1.1,
+            "that is half of a half: nothing about the step has been halved even once": lambda: 0.25,
+            "that is a half edge, 1.05 or 0.95: no edge is in play while every ratio is 1": lambda: 1.05,
+            "no edge is in play while every ratio is 1": lambda: 0.95,
             "a narrower band makes no step longer": lambda: 2.0,
             "that is the largest ratio itself. Asked for is its factor: with 0.1, divided by with 0.2": lambda: 3.98,
             "no factor is 0: the ratio is above 1 with either band": lambda: 0.0,
@@ -197,8 +201,13 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=_rings,
         misconceptions={
-            "these are the falls themselves. Which clip fraction did they have": (2, ...),
-            "compare the accuracy of a round with that of the round before": (1, ...),
+            "2 is how many rounds fell. At how many of those two is the clip fraction above 0.1? The 5 is right": (2, 5),
+            "2 is how many rounds fell: at how many of those two is the clip fraction above 0.1? The second number is "
+            "wrong, too: count the other rounds above 0.1": (2, ...),
+            "the 5 is right. For the first number compare the accuracy of a round with that of the round before": (1, 5),
+            "compare the accuracy of a round with that of the round before, and then count both numbers once more": (
+                (1, ...)
+            ),
             "first the falls over which it rings, then the other rounds": (5, ...),
             "the first number is right. Count the other rounds above 0.1 once more": (0, ...),
         },
@@ -259,6 +268,8 @@ EXERCISES: dict[str, Exercise] = {
             "only the first pass begins with a policy that has not moved": lambda: 6,
             "that is the one update in which nothing can be clipped. Count the others": lambda: 1,
             "n does not enter: it multiplies both sizes": lambda: 64,
+            "that is two passes over n = 8, less one. A pass has 512 / 128 minibatches, whatever n is": lambda: 15,
+            "that is 4 minibatches times n, less one. n multiplies both sizes, and there are two passes": lambda: 31,
             "leave n out of the count: it multiplies both sizes": lambda: 56,
         },
         hints=("How many updates are there in a round, and in which of them has the policy not moved yet?",),

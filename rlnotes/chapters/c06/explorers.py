@@ -1,6 +1,7 @@
 """Explorer of chapter 06: how hard a token pushes, with the clip, the dual clip, and neither."""
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
 
@@ -29,9 +30,9 @@ class PushExplorer(ExplorerModel):
 
         epsilon, x = values["epsilon"], (np.arange(100) + 0.5) / 20
         gates = {
+            "no clip": no_gate,
             "clip": Clip(epsilon, epsilon),
             "dual clip": Clip(epsilon, epsilon, values["dual"]),
-            "no clip": no_gate,
         }
         objectives, pushes = [], []
         for name, gate in gates.items():
@@ -45,6 +46,12 @@ class PushExplorer(ExplorerModel):
     def marks(self, **values: float) -> list[float]:
         """At the ratio."""
         return [values["ratio"], values["ratio"]]
+
+    def figure(self, values: dict[str, float]) -> Figure:
+        """With the token's two numbers above it."""
+        figure = super().figure(values)
+        figure.suptitle(f"A = {values['advantage']:g}, r = {values['ratio']:g}", fontsize=11)
+        return figure
 
 
 EXPLORERS: dict[str, ExplorerModel] = {"push": PushExplorer()}

@@ -16,8 +16,8 @@ export function compute({ advantage, ratio, epsilon, dual }) {
     text: `This token pushes its log-probability with ${number(push(ratio))}; without a clip with ${number(plain(ratio))}, `
       + `with the dual clip with ${number(dualPush(ratio))}.`,
     panels: [
-      panel([["clip", clipped], ["dual clip", dually], ["no clip", plain]]),
-      panel([["clip", push], ["dual clip", dualPush], ["no clip", plain]]),
+      panel([["no clip", plain], ["clip", clipped], ["dual clip", dually]]),
+      panel([["no clip", plain], ["clip", push], ["dual clip", dualPush]]),
     ],
   };
 }

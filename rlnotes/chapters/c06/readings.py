@@ -49,25 +49,41 @@ def verdict(rows: Rows, task: str, arm: str, other: str, by: str = "mean", role:
     return judge(*scores, margin=MARGIN, clusters=[row["start"] for row in ours])
 
 
-def results(rows: Rows, task: str) -> list[dict[str, Any]]:
-    """A row for the untrained starts and for each arm at its best rate and at its second one, with both scores, the
-    verdict on each, and what the mean of the ends hides: their median and the lowest.
+def results(rows: Rows, task: str, seconds: Sequence[str] = ARMS) -> list[dict[str, Any]]:
+    """A row for the untrained starts, for each arm at its best rate, and for the arms in ``seconds`` at the second one
+    too: both scores, the verdict on each, and the lowest end and the largest loss of a round, which a mean hides.
     """
     untrained = np.mean([row["sampled"][0] for row in chosen(rows, "reported", task, "clip")])
     found: list[dict[str, Any]] = [
         {"arm": "untrained", "rate": "–", "mean": untrained, "mean − clip": "–", "end": untrained}
     ]
     for arm, role in ((arm, role) for arm in ARMS for role in ("reported", "second")):
-        if not (runs := chosen(rows, role, task, arm)):
+        runs = chosen(rows, role, task, arm)
+        if not runs or (role == "second" and arm not in seconds):
             continue
-        row: dict[str, Any] = {"arm": arm, "rate": f"{runs[0]['rate']:g}" + (role == "second") * " (second)"}
+        row: dict[str, Any] = {"arm": arm, "rate": f"{runs[0]['rate']:g}" + (role == "second") * " (post hoc)"}
         for by, of in SCORES.items():
             row[by] = np.mean([of(one) for one in runs])
             row[f"{by} − clip"] = "" if arm == "clip" else str(verdict(rows, task, arm, "clip", by, role))
-        ends = [SCORES["end"](one) for one in runs]
-        row["end: median, lowest"] = f"{np.median(ends):.2f}, {min(ends):.2f}"
-        for key, label in (("updates", "updates a round"), ("kl", "KL a round")):
-            row[label] = float(np.median(np.concatenate([one[key] for one in runs])))
+        row["lowest end"] = min(map(SCORES["end"], runs))
+        row["worst fall"] = min(float(np.diff(one["sampled"]).min()) for one in runs)
+        row["updates a round"] = float(np.median(np.concatenate([one["updates"] for one in runs])))
+        found.append(row)
+    return found
+
+
+def untuned(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """What an arm gives to who draws its rate from ``RATES``: the score of its tuning runs, mean over these rates and
+    at the worst of them, and how many of these runs died.
+    """
+    found = []
+    for arm in ARMS:
+        row: dict[str, Any] = {"arm": arm}
+        for task in tasks:
+            scores = by_rate(rows, task, arm)[: len(RATES)].mean(1)
+            tuned = [one for one in chosen(rows, "tuning", task, arm) if one["rate"] in RATES]
+            row |= {f"{task}: mean": scores.mean(), f"{task}: worst rate": scores.min()}
+            row[f"{task}: died"] = f"{sum(map(died, tuned))} of {len(tuned)}"
         found.append(row)
     return found
 
@@ -81,7 +97,9 @@ def rounds_of(runs: Rows) -> dict[str, np.ndarray]:
 
 
 def one_log(rows: Rows) -> list[dict[str, Any]]:
-    """The rounds of one reported run of ``clip`` on misled, with held-out accuracy after each; round 0 is the start."""
+    """The rounds of one reported run of ``clip`` on misled, picked for its two falls, with held-out accuracy after each;
+    round 0 is the start.
+    """
     (run,) = (row for row in chosen(rows, "reported", "misled", "clip") if (row["start"], row["seed"]) == (1, 1))
     logged = zip([0.0, *run["clipped"]], [0.0, *run["kl"]], run["sampled"], strict=True)
     return [
@@ -109,24 +127,35 @@ def by_clip_fraction(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def falls(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """How well KL(old, new) after a round tells those that fell, of rounds of one arm at its best rate that began at
-    ``LEAST`` or more: the chance that it is higher in a round that fell. One half says nothing. The interval, 95 %, is
-    a bootstrap over runs.
+    """How well logged numbers tell the rounds that fell, of those of one arm at its best rate that began at ``LEAST``
+    or more: KL(old, new) after the round itself, and, as a warning would need it, what was logged of the round before.
+    The chance that the number is higher for a round that fell is the area under the curve (AUC); one half says nothing.
+    The interval, 95 %, is a bootstrap over runs.
     """
     found = []
     for task, arm in ((task, arm) for task in tasks for arm in ("clip", "unclipped")):
-        runs, rng = chosen(rows, "reported", task, arm), np.random.default_rng(0)
-        fell = [(np.diff(one["sampled"]) < -FALL)[np.array(one["sampled"][:-1]) >= LEAST] for one in runs]
-        kl = [np.array(one["kl"])[np.array(one["sampled"][:-1]) >= LEAST] for one in runs]
+        runs = chosen(rows, "reported", task, arm)
+        begun = [1 + np.flatnonzero(np.array(one["sampled"][1:-1]) >= LEAST) for one in runs]  # never the first round
+        fell = [np.diff(one["sampled"])[i] < -FALL for one, i in zip(runs, begun, strict=True)]
         row = {"task": task, "arm": arm, "rounds": sum(map(len, fell)), "fell": int(sum(map(sum, fell)))}
-        drawn = [rng.integers(len(runs), size=len(runs)) for _ in range(1000)]
-        again = [chance(*(np.concatenate([x[i] for i in which]) for x in (kl, fell))) for which in drawn]
-        low, high = np.nanpercentile(again, [2.5, 97.5])  # a draw without a fall has no chance
-        said = f"{chance(np.concatenate(kl), np.concatenate(fell)):.2f} [{low:.2f}, {high:.2f}]"
-        found.append(row | {"chance": said if row["fell"] >= FEWEST else "too few"})
+        for label, (key, back) in SIGNS.items():
+            values = [np.array(one[key])[i - back] for one, i in zip(runs, begun, strict=True)]
+            row[label] = auc(values, fell) if row["fell"] >= FEWEST else "too few"
+        found.append(row)
     return found
 
 
+def auc(values: list[np.ndarray], fell: list[np.ndarray]) -> str:
+    """:func:`chance` over all runs, with its interval."""
+    rng = np.random.default_rng(0)
+    drawn = [rng.integers(len(fell), size=len(fell)) for _ in range(1000)]
+    again = [chance(*(np.concatenate([x[i] for i in which]) for x in (values, fell))) for which in drawn]
+    low, high = np.nanpercentile(again, [2.5, 97.5])  # a draw without a fall has no chance
+    return f"{chance(np.concatenate(values), np.concatenate(fell)):.2f} [{low:.2f}, {high:.2f}]"
+
+
+SIGNS = {"KL after it": ("kl", 0), "KL of the round before": ("kl", 1), "clip fraction before": ("clipped", 1)}
+"""what is logged, and how many rounds earlier"""
 FEWEST = 5  # falls that an interval needs
 
 
@@ -151,9 +180,7 @@ def live(rows: Rows) -> list[dict[str, Any]]:
                 "rounds to 0.9": str(there[0] + 1) if len(there) else "never",
                 "J at the end": J[-1],
                 "worst round": worst + 1,
-                "came of it": change[worst],
-                "promised": row["promised"][worst],
-                "clip fraction": row["clipped"][worst],
+                "change of J": change[worst],
                 "KL after it": row["kl_round"][worst],
                 "as verl logs it": row["kl_steps"][worst],
             }
@@ -162,7 +189,7 @@ def live(rows: Rows) -> list[dict[str, Any]]:
 
 
 def one_round_table(rows: Rows, name: str) -> list[dict[str, Any]]:
-    """One of the three tables of updates on one round: ``ratios``, ``drift`` or ``arms``."""
+    """One of the tables of updates on one round: ``ratios``, ``carried``, ``drift`` or ``arms``."""
     return [{key: value for key, value in row.items() if key != "table"} for row in rows if row["table"] == name]
 
 

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,10 +21,11 @@ from rlnotes.objectives.gates import Clip
 
 @dataclass(frozen=True)
 class Round:
-    """N responses of ``policy``, one to each prompt, with advantages (N, T)."""
+    """N responses of ``policy``, one to each prompt, with advantages (N, T) as ``critic`` sees them."""
 
     task: Misled
     policy: Transformer
+    critic: Critic
     rollout: Rollout
     advantages: Tensor
 
@@ -37,25 +39,35 @@ def shipped_start() -> tuple[Misled, Transformer]:
 
 
 def one_round(n: int = 86, rounds: int = 4, seed: int = 0) -> Round:
-    """A round of PPO: after ``rounds`` of training, ``n`` fresh responses, and advantages as the critic sees them."""
+    """A round of PPO: after ``rounds`` of training, ``n`` fresh responses."""
     task, policy = shipped_start()
     critic = Critic(policy)
     for _ in token_ppo(TokenPPOConfig(steps=rounds, learning_rate=6e-4, seed=seed), task, policy, critic):
         pass
-    generator = torch.Generator().manual_seed(seed)
+    return fresh_round(task, policy, critic, n, torch.Generator().manual_seed(seed))
+
+
+def fresh_round(task: Misled, policy: Transformer, critic: Critic, n: int, generator: torch.Generator) -> Round:
+    """One response to each of ``n`` prompts, and normalised advantages with lambda at 0.95."""
     prompts = task.sample(n, generator).prompts
     rollout = Sampler(task.max_response_length, task.vocabulary.eos).sample(policy, prompts, 1, generator)
     with torch.no_grad():
         values = critic.values(rollout)
     advantages = token_advantages(task.reward(rollout), values, rollout.mask, lam=0.95)
     scaled = normalize_advantages(advantages[rollout.mask])
-    return Round(task, policy, rollout, advantages.masked_scatter(rollout.mask, scaled))
+    return Round(task, policy, critic, rollout, advantages.masked_scatter(rollout.mask, scaled))
 
 
-def ratios_of(made: Round, epsilon: float, updates: int, rate: float = 3e-4) -> list[Tensor]:
-    """The ratios (n,) of a round's tokens before the first of some updates with PPO's clip, and after each."""
+def ratios_of(
+    made: Round, epsilon: float, updates: int, rate: float = 3e-4, state: dict[str, Any] | None = None
+) -> list[Tensor]:
+    """The ratios (n,) of a round's tokens before the first of some updates with PPO's clip, and after each. Adam begins
+    anew, or with the ``state`` that another one's ``state_dict`` gives.
+    """
     policy, mask, found = deepcopy(made.policy), made.rollout.mask, []
     optimizer, gate = torch.optim.Adam(policy.parameters(), rate), Clip(epsilon, epsilon)
+    if state is not None:
+        optimizer.load_state_dict(state)
     for _ in range(updates + 1):
         ratio = (token_logp(policy, made.rollout) - made.rollout.logp_behavior).exp()
         found.append(ratio[mask].detach())
