@@ -63,6 +63,11 @@ def test_a_mutant_of_the_loss_is_refused_at_a_named_probe(name: str):
     assert verdict.known == bool(said) and said in verdict.reason
 
 
+def test_a_loss_that_is_not_known_is_answered_in_slopes():
+    detached = BROKEN["detached"][0]
+    assert "it gives [0], and should give [-1]" in grade(find("06.3"), detached).reason
+
+
 def test_the_smaller_ratio_is_what_was_given():
     """min(r, clip(r)) A is the loss that is to be mended, in other words."""
     assert grade(find("06.3"), lambda r, A, e: -torch.minimum(r, clip(r, e)) * A).status == "not yet"
@@ -71,8 +76,10 @@ def test_the_smaller_ratio_is_what_was_given():
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ((2, 5), "falls themselves"),
-        ((1, 4), "round before"),
+        ((2, 5), "above 0.1? The 5 is right"),
+        ((2, 7), "second number is wrong, too"),
+        ((1, 5), "the 5 is right"),
+        ((1, 4), "both numbers"),
         ((5, 0), "first the falls"),
         ((0, 6), "first number is right"),
         ("0, 5", "2 things are asked for"),
@@ -95,6 +102,11 @@ def test_the_alarm_rings_over_no_fall(answer: Any):
         ("06.1", 0.5, "half as long"),
         ("06.1", 2, "no step longer"),
         ("06.1", 3.98, "Asked for is its factor"),
+        ("06.1", 0.25, "half of a half"),
+        ("06.1", 1.05, "no edge is in play"),
+        ("06.1", "1", "without quotes"),
+        ("06.6", 15, "512 / 128"),
+        ("06.6", 31, "n multiplies both sizes"),
         ("06.4", 1.4, "in proportion"),
         ("06.4", 1.5, "odds"),
         ("06.6", 6, "only the first pass"),

@@ -64,7 +64,7 @@ def test_the_chance_counts_pairs():
 
 
 def test_a_live_run_says_when_it_got_there_and_which_round_was_worst():
-    logged = dict(promised=[0.1, 0.2], clipped=[0.1, 0.2], kl_round=[1, 2], kl_steps=[3, 4])
+    logged = dict(kl_round=[1, 2], kl_steps=[3, 4])
     found = readings.live(
         [dict(arm="clip", seed=s, J=J, change=[0.1, -0.2], **logged) for s, J in ((0, [0.9, 0.7]), (1, [0.1, 0.2]))]
     )
@@ -173,10 +173,61 @@ def test_above_a_fifth_misled_has_rounds_at_far_too_high_rates_only():
     assert len(high) == 12 and {rate for rate, _ in high} == {1.6e-3, 6.4e-3} and sum(fell for _, fell in high) == 4
 
 
-def test_kl_tells_falls_without_a_clip_and_hardly_with_it():
-    found = {(one["task"], one["arm"]): one["chance"] for one in readings.falls(RUNS, TASKS)}
+def test_kl_tells_falls_that_have_come_without_a_clip_and_hardly_with_it():
+    found = {(one["task"], one["arm"]): one["KL after it"] for one in readings.falls(RUNS, TASKS)}
     assert found["misled", "clip"] == "0.60 [0.52, 0.68]" and found["needle", "clip"] == "too few"
     assert found["misled", "unclipped"] == "0.80 [0.67, 0.92]" and found["needle", "unclipped"] == "0.79 [0.67, 0.90]"
+
+
+def test_what_was_logged_of_the_round_before_hardly_warns():
+    before = [name for name, (_, back) in readings.SIGNS.items() if back]
+    told = [one[name] for one in readings.falls(RUNS, TASKS) for name in before if one[name] != "too few"]
+    assert len(told) == 6 and {float(one.split()[0]) for one in told} == {0.43, 0.47, 0.57, 0.61, 0.63, 0.64}
+
+
+def test_the_number_of_the_round_before_is_read_one_round_earlier():
+    sampled, kl = [0.1, 0.8, 0.6, 0.9, 0.7, 0.9, 0.6, 0.9, 0.5, 0.9, 0.6], [9.0, 0, 9, 0, 9, 0, 9, 0, 9, 0]
+    found = readings.falls([row(sampled, kl=kl), row(sampled, kl=kl), row(sampled, arm="unclipped")], ["t"])[0]
+    assert (found["rounds"], found["fell"]) == (18, 10)
+    assert found["KL of the round before"] == "1.00 [1.00, 1.00]" and found["KL after it"] == "0.00 [0.00, 0.00]"
+
+
+def test_rounds_with_a_low_clip_fraction_began_near_the_top():
+    seen = readings.rounds_of(readings.chosen(RUNS, "reported", "misled", "clip"))
+    low, sure = seen["clipped"] < 0.02, seen["before"] >= readings.LEAST
+    assert (low & sure).sum() == 102 and (low & (seen["before"] >= 0.9)).sum() == 97
+    assert seen["before"][(seen["clipped"] >= 0.1) & sure].max() < 0.72
+
+
+def test_untuned_the_stops_are_ahead_on_misled_and_not_on_needle():
+    found = {one["arm"]: one for one in readings.untuned(RUNS, TASKS)}
+    mean = {task: [round(float(found[arm][f"{task}: mean"]), 3) for arm in ARMS] for task in TASKS}
+    assert mean == {"misled": [0.385, 0.454, 0.567, 0.550], "needle": [0.858, 0.799, 0.777, 0.784]}
+    assert [found[arm]["misled: died"] for arm in ARMS] == ["15 of 28", "8 of 28", "2 of 28", "2 of 28"]
+    assert [found[arm]["needle: died"] for arm in ARMS] == ["3 of 28", "0 of 28", "0 of 28", "0 of 28"]
+
+
+def test_clip_ends_well_in_each_run_and_falls_less_than_unclipped_at_half_its_rate():
+    ends = [one["sampled"][-1] for task in TASKS for one in readings.chosen(RUNS, "reported", task, "clip")]
+    assert len(ends) == 30 and min(ends) > 0.94
+    clip, half = (
+        next(one for one in readings.results(RUNS, "misled") if one["arm"] == arm and rate in one["rate"])
+        for arm, rate in (("clip", "0.0004"), ("unclipped", "post hoc"))
+    )
+    assert (round(clip["worst fall"], 2), round(half["worst fall"], 2)) == (-0.33, -0.49)
+    assert round(half["lowest end"], 2) == 0.69
+    only = {one["arm"] for one in readings.results(RUNS, "needle", ["unclipped"]) if "post hoc" in one["rate"]}
+    assert only == {"unclipped"}
+
+
+def test_no_tuning_run_of_unclipped_had_the_bad_luck_of_two_reported_ones():
+    tuned = [score(r) for r in readings.chosen(RUNS, "tuning", "misled", "unclipped") if r["rate"] == 4e-4]
+    reported = sorted(score(r) for r in readings.chosen(RUNS, "reported", "misled", "unclipped"))
+    assert (
+        min(tuned) > 0.79
+        and reported[1] < 0.42
+        and (round(np.mean(tuned), 2), round(np.mean(reported), 2)) == (0.83, 0.71)
+    )
 
 
 def test_the_log_of_the_exercise_has_its_largest_kl_where_it_gains_most():
@@ -191,8 +242,7 @@ def test_the_live_runs_on_four_seeds():
     found = {(one["arm"], one["seed"]): one for one in readings.live(load_rows("06_live"))}
     to_goal = {arm: [found[arm, seed]["rounds to 0.9"] for seed in range(4)] for arm in ("clip", "unclipped")}
     assert to_goal == {"clip": ["9", "9", "9", "6"], "unclipped": ["4", "never", "6", "6"]}
-    assert all(found["unclipped", s]["came of it"] < found["clip", s]["came of it"] for s in range(4))
-    assert sum(found["unclipped", s]["promised"] > 0 for s in range(4)) == 3
+    assert all(found["unclipped", s]["change of J"] < found["clip", s]["change of J"] for s in range(4))
     row = found["unclipped", 0]
     assert row["KL after it"] > 10 * row["as verl logs it"]
 

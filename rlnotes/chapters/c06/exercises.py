@@ -48,7 +48,7 @@ _PROBES: dict[str, tuple[list[float], list[float], float]] = {
 
 
 def _slopes(loss, ratio: list[float], advantages: list[float], epsilon: float) -> np.ndarray:
-    """The derivative of the losses by each token's ratio; if there is not one loss per token, how many there are, too."""
+    """The derivative of the losses by each token's ratio, and their number if it is not that of the tokens."""
     import torch  # only here: the other exercises work without it
 
     r = torch.tensor(ratio, dtype=torch.float64, requires_grad=True)
@@ -181,9 +181,7 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=_factor_of_half_a_band,
         misconceptions={
-            "the step does not get half as long. Which number does epsilon change before any token has moved": (
-                lambda: 0.5
-            ),
+            "the step does not get half as long: epsilon changes no number before a token has moved": (lambda: 0.5),
             "that is the new edge by the old one. A step does not know where the edge is": lambda: 1.1 / 1.2,
             "that is the old edge by the new one. A step does not know where the edge is": lambda: 1.2 / 1.1,
             "that is half of a half: nothing about the step has been halved even once": lambda: 0.25,
@@ -192,7 +190,7 @@ EXERCISES: dict[str, Exercise] = {
             "a narrower band makes no step longer": lambda: 2.0,
             "that is the largest ratio itself. Asked for is its factor: with 0.1, divided by with 0.2": lambda: 3.98,
             "no factor is 0: the ratio is above 1 with either band": lambda: 0.0,
-            "a number is asked for: which factor leaves a value as it is": lambda: "unchanged",
+            "a number is asked for: the factor that leaves a value as it is": lambda: "unchanged",
         },
         hints=("Before the first update every ratio is 1, inside either band. What does the clip change there?",),
         tolerance=0.005,
@@ -201,10 +199,16 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=_rings,
         misconceptions={
-            "2 is how many rounds fell. At how many of those two is the clip fraction above 0.1? The 5 is right": (2, 5),
-            "2 is how many rounds fell: at how many of those two is the clip fraction above 0.1? The second number is "
+            "2 is how many rounds fell. At how many of those two is the clip fraction above 0.1? The 5 is right": (
+                2,
+                5,
+            ),
+            "2 is how many rounds fell. In how many of these is the clip fraction above 0.1? The second number is "
             "wrong, too: count the other rounds above 0.1": (2, ...),
-            "the 5 is right. For the first number compare the accuracy of a round with that of the round before": (1, 5),
+            "the 5 is right. For the first number compare the accuracy of a round with that of the round before": (
+                1,
+                5,
+            ),
             "compare the accuracy of a round with that of the round before, and then count both numbers once more": (
                 (1, ...)
             ),

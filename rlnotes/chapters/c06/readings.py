@@ -97,8 +97,8 @@ def rounds_of(runs: Rows) -> dict[str, np.ndarray]:
 
 
 def one_log(rows: Rows) -> list[dict[str, Any]]:
-    """The rounds of one reported run of ``clip`` on misled, picked for its two falls, with held-out accuracy after each;
-    round 0 is the start.
+    """The rounds of one reported run of ``clip`` on misled, picked for its two falls, with the held-out accuracy after
+    each; round 0 is the start.
     """
     (run,) = (row for row in chosen(rows, "reported", "misled", "clip") if (row["start"], row["seed"]) == (1, 1))
     logged = zip([0.0, *run["clipped"]], [0.0, *run["kl"]], run["sampled"], strict=True)
