@@ -247,25 +247,43 @@ def test_the_live_runs_on_four_seeds():
     assert row["KL after it"] > 10 * row["as verl logs it"]
 
 
-def test_one_round_on_three_seeds():
+def test_one_round_on_seven_seeds():
     rows = load_rows("06_one_round")
     ratios = readings.one_round_table(rows, "ratios")
-    assert min(r["largest"] for r in ratios if r["rate"] == 3e-4) > 1.2
+    first = [r["largest"] for r in ratios if (r["rate"], r["updates"]) == (3e-4, 1)]
+    assert len(first) == 7 and 1.2 < min(first) and max(first) == first[0] == 3.982
     assert max(r["outside"] for r in ratios if r["rate"] == 1e-6) == 0
-    drift, on = readings.one_round_table(rows, "drift"), {}
-    for r in drift:
-        on[r["beta_1"], r["held"]] = on.get((r["beta_1"], r["held"]), 0) + r["on"]
-    assert on == {(0.9, False): 41, (0.0, False): 38, (0.0, True): 27}
-    assert sum(r["closed"] for r in drift if r["held"]) == 42
-    assert [r["further"] > 0 for r in drift if r["held"]] == [False, False, True]
-    arms = readings.one_round_table(rows, "arms")
-    assert min(r["largest"] for r in arms) > 1.2
-    for r in arms:
-        assert (r["kl_reference"] < 0.1) == (r["arm"] == "penalty")
-        if r["arm"] == "penalty":
-            assert r["kl"] > 0.2
-        if r["arm"] in ("stop", "clip_stop"):
-            assert 0.02 < r["kl"] < 0.05 and r["updates"] <= 4
+    arms = {
+        arm: [r for r in readings.one_round_table(rows, "arms") if r["arm"] == arm]
+        for arm in ("unclipped", "clip", "stop", "clip_stop", "penalty")
+    }
+    assert min(r["largest"] for rows in arms.values() for r in rows) > 1.2
+    assert all(a["kl"] > b["kl"] for a, b in zip(arms["unclipped"], arms["clip"], strict=True))
+    assert all(0.02 < r["kl"] < 0.05 and r["updates"] <= 5 for r in arms["stop"] + arms["clip_stop"])
+    assert max(r["kl_reference"] for r in arms["penalty"]) < 0.15 and min(r["kl"] for r in arms["penalty"]) > 0.2
+    assert min(r["kl_reference"] for arm, rows in arms.items() if arm != "penalty" for r in rows) > 0.4
+
+
+def test_a_carried_adam_steps_shorter_at_first_than_a_new_one():
+    rows = [r for r in readings.one_round_table(load_rows("06_one_round"), "carried") if r["updates"] == 1]
+    new, carried = ([r for r in rows if r["adam"] == adam] for adam in ("new", "carried"))
+    assert all(a["outside"] > b["outside"] for a, b in zip(new, carried, strict=True))
+    assert sum(r["outside"] > 0 for r in carried) == 4 and max(r["outside"] for r in carried) < 0.03
+    assert len(new) == 7 and max(r["outside"] for r in new) < 0.09
+
+
+def test_with_adam_its_momentum_alone_carries_closed_tokens_on():
+    drift: dict[tuple[float, bool], list[dict]] = {}
+    for r in readings.one_round_table(load_rows("06_one_round"), "drift"):
+        drift.setdefault((r["beta_1"], r["held"]), []).append(r)
+    on = {way: sum(r["on"] for r in rows) for way, rows in drift.items()}
+    assert on == {(0.9, False): 92, (0.9, True): 92, (0.0, False): 78, (0.0, True): 63}
+    assert {sum(r["closed"] for r in rows) for rows in drift.values()} == {93}
+    adam = [r["further"] for r in drift[0.9, False]]
+    shares = {way: [r["further"] / a for r, a in zip(rows, adam, strict=True)] for way, rows in drift.items()}
+    assert 0.9 < min(shares[0.9, True]) and max(shares[0.9, True]) <= 1
+    assert (round(min(shares[0.0, False]), 2), round(max(shares[0.0, False]), 2)) == (-0.02, 0.61)
+    assert sum(r["further"] < 0 for r in drift[0.0, True]) == 4
 
 
 def test_trained_critics_hardly_see_errors_and_a_small_lambda_pays_for_it():
