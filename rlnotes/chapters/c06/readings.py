@@ -1,6 +1,6 @@
 """What chapter 06 reads from its stored runs: scores, verdicts, and what a clip fraction says of a round."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -49,7 +49,7 @@ def verdict(rows: Rows, task: str, arm: str, other: str, by: str = "mean", role:
     return judge(*scores, margin=MARGIN, clusters=[row["start"] for row in ours])
 
 
-def results(rows: Rows, task: str, seconds: Sequence[str] = ARMS) -> list[dict[str, Any]]:
+def results(rows: Rows, task: str, seconds: Collection[str] = ARMS) -> list[dict[str, Any]]:
     """A row for the untrained starts, for each arm at its best rate, and for the arms in ``seconds`` at the second one
     too: both scores, the verdict on each, and the lowest end and the largest loss of a round, which a mean hides.
     """
