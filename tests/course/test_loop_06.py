@@ -23,7 +23,7 @@ from rlnotes.lm.config import preset_config
 from rlnotes.lm.critic import Critic, exact_values, token_advantages
 from rlnotes.lm.instruments import instruments
 from rlnotes.lm.model import Transformer
-from rlnotes.lm.sampler import Sampler
+from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Reverse
 from rlnotes.lm.token_ppo import TokenPPOConfig, token_ppo
 from rlnotes.lm.warm_start import load_weights
@@ -66,6 +66,25 @@ def test_chapter_06_the_clip_is_slower_and_holds_and_without_it_rounds_fall(seed
     assert held[-1]["J"] > 0.85
     assert free[1]["J"] > 1.5 * held[1]["J"]
     assert min(row["change"] for row in free) < min(-0.1, min(row["change"] for row in held))
+
+
+@pytest.mark.slow
+def test_chapter_06_one_rare_token_rules_the_promise_of_the_last_round():
+    """The surrogate of ``instruments``, token by token."""
+    task, policy = shipped_start()
+    generator, sampler = torch.Generator().manual_seed(0), Sampler(task.max_response_length, task.vocabulary.eos)
+    old, terms, ratio = deepcopy(policy), torch.zeros(0), torch.zeros(0)
+    for _ in token_ppo(TokenPPOConfig(steps=14, learning_rate=6e-4, lam=1.0, clip=None), task, policy, Critic(policy)):
+        rollout = sampler.sample(old, task.sample(256, generator, "heldout").prompts, 1, generator)
+        with torch.no_grad():
+            ratio = (token_logp(policy, rollout) - token_logp(old, rollout)).exp()
+            values = exact_values(old, task, rollout)
+        advantages = token_advantages(task.reward(rollout), values, rollout.mask, lam=0.0)
+        terms = ((ratio - 1) * advantages).masked_fill(~rollout.mask, 0.0) / 256
+        old.load_state_dict(policy.state_dict())
+    assert terms.sum().item() == pytest.approx(-0.51, abs=0.01)
+    assert terms.min().item() == pytest.approx(-0.47, abs=0.01)
+    assert ratio.flatten()[terms.argmin()].item() == pytest.approx(123, abs=1)
 
 
 @SEEDS
