@@ -82,9 +82,9 @@ def test_chapter_06_one_rare_token_rules_the_promise_of_the_last_round():
         advantages = token_advantages(task.reward(rollout), values, rollout.mask, lam=0.0)
         terms = ((ratio - 1) * advantages).masked_fill(~rollout.mask, 0.0) / 256
         old.load_state_dict(policy.state_dict())
-    assert terms.sum().item() == pytest.approx(-0.51, abs=0.01)
-    assert terms.min().item() == pytest.approx(-0.47, abs=0.01)
-    assert ratio.flatten()[terms.argmin()].item() == pytest.approx(123, abs=1)
+    promised, least = terms.sum().item(), terms.min().item()  # here -0.511 and -0.474, at a ratio of 123.4
+    assert promised < -0.2 and least < 0.8 * promised
+    assert ratio.flatten()[terms.argmin()] > 50
 
 
 @SEEDS
