@@ -1,4 +1,4 @@
-"""The command line: rlnotes train | resume | sample | compare | stability | arena | audit | doctor."""
+"""The command line: rlnotes train | resume | sample | compare | stability | arena | read | audit | doctor."""
 
 import contextlib
 import io
@@ -234,6 +234,37 @@ class Arena:
 
 
 @dataclass
+class Read:
+    """Read the log of a run, of TRL, verl, OpenRLHF, slime or rlnotes: what is wrong, by which number, what to check first.
+
+    At most ten findings, each with its steps, values and rule; then what the log does not let it judge. Nothing is
+    sent anywhere.
+
+    $ rlnotes read run --html run.html
+    """
+
+    log: tyro.conf.Positional[Path]
+    """a file (trainer_state.json, a console's text, .jsonl, .csv) or a folder (of a run, of TensorBoard)"""
+    config: Path | None = None
+    """the run's settings: JSON, YAML, or its command line as text; some rules need them"""
+    html: Path | None = None
+    """file that takes one page with the curves, too"""
+
+    def __call__(self) -> int:
+        """Print the report."""
+        from rlnotes.files import check_place, replace_text
+        from rlnotes.logs import read
+
+        if self.html is not None:
+            check_place(self.html)
+        report = read(self.log, self.config)
+        if self.html is not None:
+            replace_text(self.html, report.page())
+        print(report.text())
+        return 0
+
+
+@dataclass
 class Audit:
     """Try to break every bound of the course. Exit status 1 if one that is taught breaks, or a refuted one does not.
 
@@ -264,7 +295,7 @@ class Doctor:
         return doctor()
 
 
-Command = Train | Resume | Sample | Compare | Stability | Arena | Audit | Doctor
+Command = Train | Resume | Sample | Compare | Stability | Arena | Read | Audit | Doctor
 Making = Callable[["Study", Path, int, int], None]  # of a study, its table, seeds, workers: the missing runs
 
 
@@ -338,6 +369,7 @@ COMMANDS = (
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Stability, tyro.conf.subcommand("stability")]
     | Annotated[Arena, tyro.conf.subcommand("arena")]
+    | Annotated[Read, tyro.conf.subcommand("read")]
     | Annotated[Audit, tyro.conf.subcommand("audit")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )

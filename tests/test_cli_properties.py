@@ -56,6 +56,7 @@ SMALL = {
     "compare": dict(seeds="1"),
     "stability": dict(objectives="pg_is", rates="1e-4", seeds="1", tokens="1", size="6", epochs="1", minibatches="1"),
     "arena": dict(recipes=("grpo", "rloo"), tasks="needle", rates="1e-4", seeds="2", tokens="1"),
+    "read": {},
     "audit": {},
     "doctor": {},
 }
@@ -98,6 +99,10 @@ def command_lines(draw: st.DrawFn, name: str) -> list[str]:
         given["out"] = ("t.csv",) if name == "compare" else ("new",)
     if "name" in known:
         given["name"] = ("15_needle",)
+    if name == "read":
+        given["log"] = draw(
+            st.sampled_from([("run",), ("run",), ("run/metrics.jsonl",), *((place,) for place in PLACES)])
+        )
     switches = []
     for option in draw(st.lists(st.sampled_from(sorted(known)), max_size=4, unique=True)) if known else ():
         if known[option] is bool:
@@ -106,7 +111,7 @@ def command_lines(draw: st.DrawFn, name: str) -> list[str]:
             given[option] = draw(texts(option, known[option]))
     line = [name]
     for option, values in given.items():
-        line += values if option == "name" else [f"--{option.replace('_', '-')}", *values]
+        line += values if option in ("name", "log") else [f"--{option.replace('_', '-')}", *values]
     return line + [switch.replace("_", "-") for switch in switches] + draw(st.sampled_from([[]] * 12 + [["--bogus"]]))
 
 

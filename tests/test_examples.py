@@ -185,7 +185,7 @@ def commands() -> list[Command]:
 
 
 COMMANDS = {command.name: command for command in commands()}
-AFTER_TRAIN = ("resume", "sample")  # they read the run that the example of train makes
+AFTER_TRAIN = ("resume", "sample", "read")  # they read the run that the example of train makes
 
 
 def run(monkeypatch: pytest.MonkeyPatch, name: str) -> int:
@@ -208,6 +208,8 @@ def test_the_example_of_a_command_runs(name: str, monkeypatch: pytest.MonkeyPatc
     if name in AFTER_TRAIN:
         assert run(monkeypatch, "train") == 0
     assert run(monkeypatch, name) == 0
-    out = next((after for option, after in pairwise(COMMANDS[name].arguments) if option in ("--out", "--csv")), None)
+    out = next(
+        (after for option, after in pairwise(COMMANDS[name].arguments) if option in ("--out", "--csv", "--html")), None
+    )
     assert capsys.readouterr().out or out
     assert out is None or (tmp_path / out).exists()

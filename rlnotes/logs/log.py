@@ -1,0 +1,92 @@
+"""A log that has been read: whose it is, and its metrics by the names of the table."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rlnotes.logs.forms import Source
+from rlnotes.logs.series import Series
+from rlnotes.logs.table import PREFIXES, meant, table
+
+MOST_NAMES = 1000  # names that no library has, of which a few are told where none is known
+
+
+@dataclass
+class Log:
+    """The metrics of one run. ``series`` and ``names`` are by metric of the table; ``library`` wrote the log."""
+
+    path: Path
+    form: str
+    library: str
+    series: dict[str, Series]
+    names: dict[str, str]
+    skipped: int = 0
+    first_skipped: int | None = None
+    other_runs: int = 0
+    rounded: set[str] = field(default_factory=set)
+    """metrics that were written with three decimals, so that a value below 0.0005 reads 0"""
+
+    @property
+    def steps(self) -> tuple[float, float]:
+        """The first and the last."""
+        points = [point for series in self.series.values() for point in (series.points[0], series.points[-1])]
+        return min(point.first for point in points), max(point.last for point in points)
+
+
+def load(path: str | Path) -> Log:
+    """Read a log, line by line and in bounded memory. Raises ``ValueError`` or ``OSError`` where there is none."""
+    source = Source(Path(path))
+    found: dict[str, Series] = {}
+    unknown: dict[str, None] = {}
+    count = 0
+    for row in source.rows():
+        known = {name: value for name, value in row.values.items() if meant(name)}
+        if not known:
+            if len(unknown) < MOST_NAMES:
+                unknown.update(dict.fromkeys(row.values))
+            continue
+        count += 1
+        for name, value in known.items():
+            series = found.setdefault(name, Series())
+            series.add(series.steps + 1 if row.step is None else row.step, value)
+    if not found:
+        seen = f"; it has {', '.join([*unknown][:5])}" if unknown else ""
+        raise ValueError(
+            f"{source.path} has no metric that is known{seen}; known are the logs of "
+            f"{', '.join(one.title for one in table().libraries.values())}"
+        )
+    library = _library(found)
+    names = _names(found, library)
+    return Log(
+        path=source.path,
+        form=source.form,
+        library=library,
+        series={metric: found[name] for metric, name in names.items()},
+        names=names,
+        skipped=source.skipped,
+        first_skipped=source.first_skipped,
+        other_runs=source.other_runs,
+        rounded={metric for metric, name in names.items() if source.decimals.get(name)},
+    )
+
+
+def _library(found: dict[str, Series]) -> str:
+    """The library that explains most names, and the rarer ones first."""
+    votes: Counter[str] = Counter()
+    for name in found:
+        for library in meant(name):
+            votes[library] += 1 / len(meant(name))
+    return max(table().libraries, key=lambda library: votes[library])
+
+
+def _names(found: dict[str, Series], library: str) -> dict[str, str]:
+    """For each metric of the table the name that it has in the log, the library's preferred one."""
+    chosen = {}
+    for metric, entry in table().metrics.items():
+        for pattern in entry.names.get(library, ()):
+            same = [name for name in found if fnmatchcase(name.removeprefix(PREFIXES.get(library, "")), pattern)]
+            own = [name for name in same if meant(name).get(library) == metric]
+            if own and metric not in chosen:
+                chosen[metric] = own[0]
+    return chosen

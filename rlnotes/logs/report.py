@@ -1,0 +1,204 @@
+"""What ``rlnotes read`` says of a log: as text, as one page of HTML, and below a cell of a notebook."""
+
+import html
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from rlnotes.logs.judge import Finding, Unjudged, judge
+from rlnotes.logs.log import Log, load
+from rlnotes.logs.settings import Settings, read_settings
+from rlnotes.logs.table import table
+
+MOST = 10
+"""findings that are told"""
+PANEL = (
+    ("reward", "heldout"),
+    ("kl_old", "kl_reference"),
+    ("entropy",),
+    ("clip_fraction",),
+    ("mismatch_prob", "mismatch_logp", "mismatch_kl"),
+    ("length", "length_wrong", "length_ended"),
+    ("wasted_groups", "truncated"),
+    ("gradient_norm",),
+)
+"""the instrument panel: metrics that share an axis"""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A log with its findings, the most important first, and what could not be judged."""
+
+    log: Log
+    findings: tuple[Finding, ...]
+    unjudged: tuple[Unjudged, ...]
+
+    def text(self) -> str:
+        """For a terminal."""
+        lines = [self.head(), *self.remarks()]
+        for number, finding in enumerate(self.findings[:MOST], 1):
+            lines += [
+                "",
+                f"{number}. {finding.rule.level}: {finding.rule.symptom}",
+                *(f"   {line}" for line in self.told(finding)),
+            ]
+        if not self.findings:
+            lines += ["", "No rule that could be judged holds."]
+        if more := len(self.findings) - MOST:
+            lines += ["", f"{more} more of them are not shown."] if more > 0 else []
+        if missing := self.missing():
+            lines += ["", "Not judged:", *(f"- {line}" for line in missing)]
+        return "\n".join(lines)
+
+    def head(self) -> str:
+        """What was read, in a sentence."""
+        first, last = self.log.steps
+        one = table().libraries[self.log.library]
+        form = f", {self.log.form}" if self.log.form else ""
+        return f"{self.log.path}: {one.title}{form}, steps {first:g} to {last:g}, {len(self.log.series)} metrics known"
+
+    def remarks(self) -> list[str]:
+        """What was passed over."""
+        found = []
+        if self.log.skipped:
+            found.append(f"{self.log.skipped} broken lines were skipped, the first is line {self.log.first_skipped}")
+        if self.log.other_runs:
+            found.append(f"{self.log.other_runs} other runs of this table were left out")
+        return found
+
+    def told(self, finding: Finding) -> list[str]:
+        """The lines of a finding: what was seen, the rule, what it means, what to check, settings, the link."""
+        rule = finding.rule
+        seen = [self.seen(finding, i) for i, one in enumerate(rule.all) if one.metric is not None]
+        lines = [*seen, f"rule {rule.name} ({rule.evidence}): {'; '.join(self.worded(str(one)) for one in rule.all)}"]
+        lines += [f"from: {rule.source}"] if rule.source else []
+        lines += [rule.means, f"check first: {'; then '.join(rule.check)}"]
+        if options := self.options(finding):
+            lines.append(f"settings: {'; '.join(options)}")
+        return [*lines, rule.page]
+
+    def worded(self, condition: str) -> str:
+        """A condition with the log's own name of its metric."""
+        metric, _, rest = condition.partition(" ")
+        return f"{self.log.names.get(metric, metric)} {rest}"
+
+    def seen(self, finding: Finding, which: int) -> str:
+        """Steps and values of one of the conditions."""
+        condition, seen = finding.rule.all[which], finding.seen[which]
+        name = self.log.names[condition.metric or ""]
+        if not seen.points:
+            return f"{name}: at no step"
+        steps = span(seen.points[0].first, seen.points[-1].last)
+        if condition.take in ("ratio", "change", "lost"):
+            return f"{name}: {condition.take} {seen.values[0]:.3g}, {steps}"
+        count = sum(point.count for point in seen.points)
+        values = f"{span_of(min(seen.values), max(seen.values))} " if seen.values else "not finite "
+        return f"{name}: {values}at {count} of {self.log.series[condition.metric or ''].steps} steps, {steps}"
+
+    def options(self, finding: Finding) -> list[str]:
+        """The settings of a rule in this library, with their defaults."""
+        found = [table().settings[name].options.get(self.log.library) for name in finding.rule.settings]
+        return [f"{option.name} (default {option.default})" for option in found if option is not None]
+
+    def missing(self) -> list[str]:
+        """What could not be judged, by what would allow it."""
+        found: dict[str, list[str]] = {}
+        for one in self.unjudged:
+            if not one.never:
+                found.setdefault(one.what, []).append(one.rule.symptom)
+        lines = [f"{'; '.join(dict.fromkeys(symptoms))}: needs {what}" for what, symptoms in found.items()]
+        if never := dict.fromkeys(one.rule.symptom for one in self.unjudged if one.never):
+            lines.append(f"{'; '.join(never)}: {table().libraries[self.log.library].title} logs no metric for it")
+        return lines
+
+    def figure(self) -> tuple[Figure, str]:
+        """The instrument panel with the findings marked, and the same in words."""
+        from rlnotes.notebook.figures import STYLES, new_figure
+
+        shown = [own for group in PANEL if (own := [metric for metric in group if metric in self.log.series])]
+        figure, axes = new_figure(len(shown), height=2.4)
+        words = []
+        for axis, group in zip(axes, shown, strict=True):
+            for metric, style in zip(group, STYLES, strict=False):
+                points = self.log.series[metric].finite()
+                steps, values = [point.last for point in points], [point.mean for point in points]
+                axis.plot(steps, values, label=self.log.names[metric], markersize=2, linewidth=1.2, **style)
+                if values:
+                    words.append(
+                        f"{table().metrics[metric].title}: minimum {min(values):.3g}, maximum {max(values):.3g}"
+                    )
+                for number, finding in enumerate(self.findings[:MOST], 1):
+                    if metric == finding.rule.all[0].metric and finding.first is not None:
+                        words.append(
+                            f"finding {number} on {self.log.names[metric]}, {span(finding.first, finding.last)}"
+                        )
+                        axis.axvspan(finding.first, finding.last, color="#D55E00", alpha=0.12)
+                        axis.annotate(
+                            str(number),
+                            (finding.first, 1),
+                            xycoords=("data", "axes fraction"),
+                            va="top",
+                            fontweight="bold",
+                        )
+            axis.set_title(", ".join(table().metrics[metric].title for metric in group), fontsize=9)
+            axis.set(xlabel="step", ylabel=table().metrics[group[0]].unit)
+            axis.legend(frameon=False, fontsize=7)
+        return figure, "; ".join(words) + "."
+
+    def html(self) -> str:
+        """The panel and the findings, for a page or a cell; nothing is loaded from elsewhere."""
+        from rlnotes.notebook.figures import bundle
+
+        parts = [f"<p>{'. '.join(html.escape(line) for line in (self.head(), *self.remarks()))}.</p>"]
+        if any(metric in self.log.series for group in PANEL for metric in group):
+            parts.append(bundle(*self.figure())[0]["text/html"])
+        for number, finding in enumerate(self.findings[:MOST], 1):
+            lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.told(finding))
+            parts.append(
+                f"<h3>{number}. {finding.rule.level}: {html.escape(finding.rule.symptom)}</h3><ul>{lines}</ul>"
+            )
+        if not self.findings:
+            parts.append("<p>No rule that could be judged holds.</p>")
+        if missing := self.missing():
+            lines = "".join(f"<li>{html.escape(line)}</li>" for line in missing)
+            parts.append(f"<h3>Not judged</h3><ul>{lines}</ul>")
+        return "\n".join(parts)
+
+    def page(self) -> str:
+        """:meth:`html` as a file."""
+        title = html.escape(self.log.path.name)
+        return (
+            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+            '<meta name="viewport" content="width=device-width"><style>body{font:16px/1.5 system-ui,sans-serif;'
+            "max-width:64rem;margin:auto;padding:1rem}img{max-width:100%}</style></head>\n"
+            f"<body><h1>{title}</h1>\n{self.html()}\n</body></html>\n"
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/html": self.html(), "text/plain": self.text()}
+
+
+def span(first: float, last: float | None) -> str:
+    """Steps in words."""
+    return f"step {first:g}" if last is None or first == last else f"steps {first:g} to {last:g}"
+
+
+def span_of(low: float, high: float) -> str:
+    """Values in words."""
+    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+
+
+def read(log: str | Path, config: str | Path | None = None) -> Report:
+    """Read the log of a run and say what the course knows of it. Nothing is sent anywhere.
+
+    ``log`` is a file or a folder: TRL's ``trainer_state.json`` or what it prints, verl's console or its file, the
+    consoles of OpenRLHF and slime, a folder of TensorBoard, an export of Weights & Biases, a run of ``rlnotes train``.
+    ``config`` names the run's settings: JSON, YAML, or the command line as text. Raises ``ValueError`` or ``OSError``
+    for what cannot be read.
+    """
+    settings = None if config is None else read_settings(config)
+    found = load(log)
+    findings, unjudged = judge(found, None if settings is None else Settings(found.library, settings))
+    return Report(found, tuple(findings), tuple(unjudged))
