@@ -235,7 +235,7 @@ class Arena:
 
 @dataclass
 class Read:
-    """Read the log of a run, of TRL, verl, OpenRLHF, slime or rlnotes: what is wrong, by which number, what to check first.
+    """Read a run's log (TRL, verl, OpenRLHF, slime, rlnotes): what is wrong, by which number, what to check first.
 
     At most ten findings, each with its steps, values and rule; then what the log does not let it judge. Nothing is
     sent anywhere.

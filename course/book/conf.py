@@ -36,6 +36,7 @@ include_patterns = [
     "book/api/*.md",
     "book/bibliography.md",
     "book/concordance.md",
+    "book/settings.md",
     "book/symbols.md",
 ]
 exclude_patterns = ["_build"]

@@ -120,27 +120,27 @@ def _text(source: Source, file: IO[str]) -> Iterator[Row]:
             start = brace.end()
             if brace.group() == "{":
                 if pending is not None:
-                    outer = _left(source, pending + before, number)
+                    outer = _left(source, pending + before, number, strict)
                 elif said := _BEFORE.search(before):
                     outer = float(said.group(1))
                 pending = ""
             elif pending is not None:
                 if (values := _dict(pending + before)) is not None:
                     yield from _row(values, outer)
-                elif _looks_like_metrics(pending + before):
+                elif strict or _looks_like_metrics(pending + before):
                     source.skip(number)
                 pending, outer = None, None
         if pending is not None:
             pending += line[start:]
             if len(pending) > DICT:
                 pending = None
-    if pending and _looks_like_metrics(pending) and "[" not in pending:
+    if pending and "[" not in pending and (strict or _looks_like_metrics(pending)):
         source.skip(number)
 
 
-def _left(source: Source, text: str, number: int) -> float | None:
+def _left(source: Source, text: str, number: int, strict: bool) -> float | None:
     """A brace within a brace: the outer one's step. What is torn, and no frame of what is inside, is skipped."""
-    if text.endswith("\n") and "[" not in text and _looks_like_metrics(text):
+    if text.endswith("\n") and "[" not in text and (strict or _looks_like_metrics(text)):
         source.skip(number - 1)
         return None
     step = _OUTER.search(text)

@@ -91,7 +91,7 @@ class Condition:
             return f"{self.setting} {said or 'one of ' + ', '.join(map(str, self.one_of or ()))}"
         share = {0.0: "at a step", 1.0: "at all steps"}.get(self.share, f"at {self.share:.0%} of the steps")
         single = self.take in ("ratio", "change", "lost")
-        how = TAKES[self.take] if self.take in TAKES else ""
+        how = TAKES.get(self.take, "")
         return " ".join(
             part for part in (self.metric, how, said, "" if single else share + WINDOWS[self.window]) if part
         )

@@ -91,11 +91,14 @@ def prose(path: Path) -> str:
     return "\n".join("".join(cell["source"]) for cell in cells(path, "markdown"))
 
 
+BESIDE = ("index", "bibliography", "concordance", "settings", "symbols")
+
+
 def test_every_chapter_has_a_page_and_a_place_in_the_list(pages: dict[str, Page]):
     chapters = {f"{name_of(path)}.html" for path in NOTEBOOKS}
     assert chapters
     rooms = (f"book/api/{room}" for room in ("objectives", "estimators", "bounds", "exact", "commands"))
-    others = (*rooms, "index", "search", "book/index", "book/bibliography", "book/concordance", "book/symbols")
+    others = (*rooms, "index", "search", *(f"book/{name}" for name in BESIDE))
     assert set(pages) == chapters | {f"{name}.html" for name in others}
     listed = set(pages["book/bibliography.html"].targets("a"))  # the side bar is on every page
     assert {f"../{chapter}" for chapter in chapters} <= listed

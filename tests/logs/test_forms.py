@@ -1,0 +1,334 @@
+"""Every form that a log takes is recognised and read to the same numbers, whatever is broken or unknown in it."""
+
+import json
+import re
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from rlnotes import cli
+from rlnotes.logs import read, series
+from rlnotes.logs.cards import card, settings_page
+from rlnotes.logs.forms import number_of
+from rlnotes.logs.log import load
+from rlnotes.logs.table import table
+from tests.course.form import CARD, rows_of
+
+ROOT = Path(__file__).parents[2]
+REWARDS = [0.25, 0.5, 0.375, 0.75]
+
+TRL = [
+    {"loss": 0.0, "grad_norm": 1.5, "learning_rate": 1e-06, "reward": r, "frac_reward_zero_std": 0.25, "epoch": 0.1}
+    for r in REWARDS
+]
+VERL = [
+    {"actor/pg_loss": 0.01, "actor/pg_clipfrac": 0.002, "critic/score/mean": r, "perf/mfu/actor": 0.3} for r in REWARDS
+]
+OPENRLHF = [
+    {"policy_loss": -0.01, "actor_grad_norm": 0.4, "rollout/reward_mean": r, "timing/generation": 12.5} for r in REWARDS
+]
+SLIME = [{"rollout/raw_reward": r, "rollout/truncated_ratio": 0.1, "rollout/response_len/mean": 80.5} for r in REWARDS]
+OURS = [
+    {"phase": 1, "step": i, "reward": r, "gradient_norm": 0.7, "wasted_groups": 0.25} for i, r in enumerate(REWARDS, 1)
+]
+
+
+def numbered(rows: list[dict]) -> list[tuple[int, dict]]:
+    return list(enumerate(rows, 1))
+
+
+def trainer_state() -> str:
+    history = [row | {"step": i} for i, row in numbered(TRL)] + [{"eval_reward": 0.5, "eval_loss": 0.0, "step": 4}]
+    state = {"best_metric": None, "epoch": 1.0, "global_step": 4, "log_history": history, "logging_steps": 1}
+    return json.dumps(state, indent=2) + "\n"
+
+
+def trl_printed() -> str:
+    """As transformers prints them, values as texts too, between other lines, one of them over several lines."""
+    lines = ["Some weights were not initialised: {'lm_head'}", "  0%|          | 0/4 [00:00<?, ?it/s]"]
+    lines += [str({name: f"{value:.4g}" for name, value in row.items()}) for row in TRL[:2]]
+    lines.append(str(TRL[2]).replace(", ", ",\n "))
+    lines.append(str(TRL[3] | {"kl": float("nan"), "global_step/max_steps": "4/3766"}))
+    return "\n".join(lines)
+
+
+def verl_console() -> str:
+    lines = [
+        "{'actor_rollout_ref': {'actor': {'ppo_epochs': 1,",
+        "                                 'entropy_coeff': 0}}}",
+    ]
+    for i, row in numbered(VERL):
+        told = " - ".join(
+            f"{name}:np.float64({value})" if i == 2 else f"{name}:{value:.3f}" for name, value in row.items()
+        )
+        lines.append(f"\x1b[36m(TaskRunner pid=123)\x1b[0m step:{i} - {told}")
+    return "\n".join(lines)
+
+
+def verl_file() -> str:
+    return "".join(json.dumps({"step": i, "data": row}, separators=(",", ":")) + "\n" for i, row in numbered(VERL))
+
+
+def openrlhf_console() -> str:
+    return "\n".join(
+        f"2026-08-13 10:00:0{i} INFO ppo_trainer.py:547] ✨ Global step {i}: {row}" for i, row in numbered(OPENRLHF)
+    )
+
+
+def slime_console() -> str:
+    said = []
+    for i, row in numbered(SLIME):
+        said.append(f"[2026-08-21 10:00:0{i}] rollout_metrics.py:268 - perf {i}: {row}")
+        said.append(
+            f"[2026-08-21 10:00:0{i}] model.py:918 - step {i}: {{'train/pg_loss': 0.001, 'train/grad_norm': 0.5}}"
+        )
+    return "\n".join(said)
+
+
+def wandb_csv() -> str:
+    head = (
+        '"Step","my run - reward","my run - reward__MIN","my run - reward__MAX","my run - grad_norm","other - reward"'
+    )
+    return "\n".join([head, *(f'"{i}","{r}","{r}","{r}","1.5",""' for i, r in enumerate(REWARDS, 1))])
+
+
+def notebook_table() -> str:
+    lines = ["| Step | reward | grad_norm | eval_reward |", "|---|---|---|---|"]
+    return "\n".join([*lines, *(f"| {i} | {r} | 1.5 | No Log |" for i, r in enumerate(REWARDS, 1))])
+
+
+def ours() -> str:
+    return "".join(json.dumps(row) + "\n" for row in [{"phase": 0, "step": 400, "loss": 1.0}, *OURS])
+
+
+FORMS: dict[str, tuple[str, Callable[[], str]]] = {
+    "trainer_state.json": ("trl", trainer_state),
+    "train.out": ("trl", trl_printed),
+    "verl.log": ("verl", verl_console),
+    "verl.jsonl": ("verl", verl_file),
+    "openrlhf.log": ("openrlhf", openrlhf_console),
+    "slime.log": ("slime", slime_console),
+    "export.csv": ("trl", wandb_csv),
+    "table.txt": ("trl", notebook_table),
+    "metrics.jsonl": ("rlnotes", ours),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form_is_recognised_and_read(name: str, tmp_path: Path):
+    library, made = FORMS[name]
+    (tmp_path / name).write_text(made(), encoding="utf-8")
+    log = load(tmp_path / name)
+    assert (log.library, log.skipped) == (library, 0)
+    assert [point.mean for point in log.series["reward"].points] == pytest.approx(REWARDS)
+    steps = [point.first for point in log.series["reward"].points]
+    assert steps == ([1, 2, 3, 4])
+    if name in ("trainer_state.json", "metrics.jsonl"):
+        assert load(tmp_path).path == tmp_path / name  # the folder of the run
+
+
+def test_a_tensorboard_folder_is_read(tmp_path: Path):
+    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter(str(tmp_path / "events"))
+    for i, row in numbered(TRL):
+        for name, value in row.items():
+            writer.add_scalar(f"train/{name}", value, i)
+    writer.close()
+    log = load(tmp_path)
+    assert (log.library, log.form) == ("trl", "TensorBoard")
+    assert [(point.first, point.mean) for point in log.series["reward"].points] == list(enumerate(REWARDS, 1))
+
+
+BREAKS = {
+    "metrics.jsonl": (ours() + '{"phase": 1, "step": 5, "rew\n' + ours()[-200:].split("\n", 1)[1] + "garbage\n", 2, 6),
+    "verl.log": (verl_console() + "\nstep:5 - critic/score/mean:0.5 - actor/entro", 1, 7),
+    "train.out": (str(TRL[0]) + "\n" + "{'loss': 0.0, 'grad_norm': 1.\n" + str(TRL[1]) + "\n", 1, 2),
+    "export.csv": (wandb_csv() + '\n"5","0.5"\n', 1, 6),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_broken_line_is_counted_said_and_skipped(name: str, tmp_path: Path, capsys):
+    text, count, line = BREAKS[name]
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    log = load(tmp_path / name)
+    assert (log.skipped, log.first_skipped) == (count, line)
+    assert cli.main(["read", str(tmp_path / name)]) == 0
+    assert f"{count} broken lines were skipped, the first is line {line}" in capsys.readouterr().out
+
+
+def test_an_unknown_column_is_no_error_and_keys_may_change(tmp_path: Path):
+    lines = [{"reward": 0.1, "my/own": 3}, {"my/own": "text", "nested": {"a": 1}}, {"reward": None, "grad_norm": 2}]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    log = load(tmp_path / "x.jsonl")
+    assert log.skipped == 0 and {*log.series} == {"reward", "gradient_norm"}
+
+
+REFUSED: dict[str, tuple[bytes | None, str]] = {
+    "empty.jsonl": (b"", "is empty; give the log"),
+    "blank.log": (b"\n \n", "is empty; give the log"),
+    "binary.bin": (b"\x00\x01PK" * 50, "is no text; give a log as text"),
+    "prose.txt": (b"nothing of interest\n", "has no metric that is known"),
+    "others.jsonl": (b'{"speed": 3}\n', "has no metric that is known; it has speed"),
+    "folder": (None, "holds no log: no metrics.jsonl, no trainer_state.json, no TensorBoard file"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_log_is_refused_in_one_line(name: str, tmp_path: Path, capsys):
+    content, said = REFUSED[name]
+    if content is None:
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_bytes(content)
+    assert cli.main(["read", str(tmp_path / name), "--html", str(tmp_path / "page.html")]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("'1.867e+04'", 18670.0), ("np.float64(0.5)", 0.5), ("tensor(-0.0, device='cuda:0')", 0.0), ("5/3766", 5.0)],
+)
+def test_a_number_is_read_as_it_is_meant(text: str, number: float):
+    assert number_of(text) == number
+
+
+def test_no_log_and_null_are_no_numbers():
+    assert [number_of(value) for value in ("No Log", None, "null", True, [1], "")] == [None] * 6
+
+
+def test_a_long_log_is_read_at_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Ten times the log needs no more memory; the extremes and the last step are kept."""
+    monkeypatch.setattr(series, "MOST", 64)
+    lines = [json.dumps(row | {"step": 0, "text": "x" * 200}) for row in TRL]
+    peaks = []
+    for steps in (400, 4000):
+        path = tmp_path / f"{steps}.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            for i in range(steps):
+                file.write(lines[i % 4].replace('"step": 0', f'"step": {i}') + "\n")
+        tracemalloc.start()
+        log = load(path)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        points = log.series["reward"].points
+        assert len(points) <= series.MOST and points[-1].last == steps - 1 and log.series["reward"].steps == steps
+        assert (min(point.low for point in points), max(point.high for point in points)) == (0.25, 0.75)
+    assert path.stat().st_size > 4 * peaks[1]
+    assert peaks[1] < 1.3 * peaks[0]
+
+
+def test_three_decimals_do_not_say_that_a_small_number_is_0(tmp_path: Path):
+    (tmp_path / "log").write_text(
+        "\n".join(f"step:{i} - actor/lr:0.000 - actor/ppo_kl:0.000" for i in range(9)), encoding="utf-8"
+    )
+    report = read(tmp_path / "log")
+    assert "rate-zero" not in {finding.rule.name for finding in report.findings}
+    assert "needs actor/lr with more than three decimals" in report.text()
+
+
+# --- What is said
+
+
+def planted(folder: Path) -> Path:
+    """A run whose mismatch grows beyond the printed limit, with ten alarms and more."""
+    path = folder / "run & <b>.jsonl"
+    rows = [
+        {
+            "step": i,
+            "critic/score/mean": 0.3,
+            "training/rollout_probs_diff_mean": 0.004 + 0.001 * i,
+            "actor/grad_norm": 1.0 if i != 30 else 50.0,
+            "actor/lr": 0.0,
+            "actor/entropy": 0.5,
+            "actor/pg_clipfrac": 0.5,
+            "response_length/clip_ratio": 0.95,
+            "rollout_corr/kl": 0.2,
+            "rollout_corr/rollout_is_mean": 0.3,
+            "rollout_corr/rollout_is_std": 1.3,
+            "rollout_corr/rollout_is_eff_sample_size": 0.1,
+            "rollout_corr/chi2_token": 3,
+        }
+        for i in range(1, 41)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_the_report_says_steps_values_rule_check_and_link_and_at_most_ten(tmp_path: Path, capsys):
+    assert cli.main(["read", str(planted(tmp_path))]) == 0
+    said = capsys.readouterr().out
+    (block,) = (part for part in said.split("\n\n") if "disagree on probabilities" in part)
+    assert "training/rollout_probs_diff_mean: 0.011 to 0.044 at 34 of 40 steps, steps 7 to 40" in block
+    assert (
+        "rule mismatch-prob (maintainers say): training/rollout_probs_diff_mean above 0.01 at 50% of the steps" in block
+    )
+    assert "check first: precision of weights and cache; then " in block
+    assert "settings: actor_rollout_ref.rollout.temperature (default 1.0); " in block
+    assert "course/11_off_policy.ipynb#Where-the-mismatch-comes-from" in block
+    assert re.findall(r"(?m)^(\d+)\. ", said) == [str(i) for i in range(1, 11)]
+    assert "more of them are not shown" in said
+    assert "the critic explains nothing: needs critic/vf_explained_var" in said
+    assert "needs --config" in said
+
+
+def test_the_page_is_whole_and_the_notebook_shows_the_same(tmp_path: Path):
+    path, page = planted(tmp_path), tmp_path / "page.html"
+    assert cli.main(["read", str(path), "--html", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    root = ElementTree.fromstring(re.sub(r"<(meta|img)([^>]*)>", r"<\1\2/>", text.split("\n", 1)[1]))
+    assert "run & <b>.jsonl" in "".join(root.itertext())
+    sources = [value for one in root.iter() for name, value in one.attrib.items() if name in ("src", "href")]
+    assert sources and all(value.startswith("data:") for value in sources)
+    (picture,) = root.iter("img")
+    assert "gradient norm, before its clip: minimum 1, maximum 50" in picture.attrib["alt"]
+    assert "on training/rollout_probs_diff_mean, steps 7 to 40" in picture.attrib["alt"]
+    report = read(path)
+    shown = report._repr_mimebundle_()
+    assert shown["text/plain"] == report.text() and len(report.findings) > 10
+    assert all(
+        finding.rule.symptom in text and finding.rule.symptom in shown["text/html"] for finding in report.findings[:10]
+    )
+
+
+def test_settings_are_read_from_json_yaml_and_a_command_line(tmp_path: Path):
+    log = tmp_path / "log.jsonl"
+    log.write_text(verl_file(), encoding="utf-8")
+    (tmp_path / "a.json").write_text(
+        '{"actor_rollout_ref": {"actor": {"use_kl_loss": true, "kl_loss_type": "k1"}}}', encoding="utf-8"
+    )
+    (tmp_path / "a.yaml").write_text(
+        "actor_rollout_ref:\n  actor: {use_kl_loss: true, kl_loss_type: k1}\n", encoding="utf-8"
+    )
+    words = "python3 -m verl.trainer.main_ppo \\\n  actor_rollout_ref.actor.use_kl_loss=True \\\n  actor_rollout_ref.actor.kl_loss_type=k1\n"
+    (tmp_path / "a.sh").write_text(words, encoding="utf-8")
+    for name in ("a.json", "a.yaml", "a.sh"):
+        assert [finding.rule.name for finding in read(log, tmp_path / name).findings] == ["k1-in-loss"]
+    (tmp_path / "b.json").write_text('{"beta": 1}', encoding="utf-8")
+    with pytest.raises(ValueError, match="config names no setting of verl"):
+        read(log, tmp_path / "b.json")
+
+
+# --- What is printed from the table
+
+
+@pytest.mark.parametrize("chapter", ["06_ppo", "07_grpo", "11_off_policy"])
+def test_a_card_has_the_form_of_the_course(chapter: str):
+    text = card(chapter)
+    head, *body = rows_of(text)
+    assert text.startswith("> **Monday card**\n>\n> | you see | log (TRL / verl) |")
+    assert head == CARD and body and all(len(row) == len(CARD) and all(row) for row in body)
+    assert all(re.search(r"\]\(#[^)]+\)$", row[-1]) for row in body)
+    assert "`clip_ratio/region_mean` / `actor/pg_clipfrac`" in card("06_ppo", "clip-cannot-act", "clip-too-tight")
+    with pytest.raises(ValueError, match="no rule rests on it"):
+        card("00_start_here")
+
+
+def test_the_settings_page_is_up_to_date():
+    written = (ROOT / "course" / "book" / "settings.md").read_text(encoding="utf-8")
+    assert written == settings_page(), "python -m rlnotes.logs.cards course/book/settings.md"
+    assert all(setting.title in written for setting in table().settings.values())
