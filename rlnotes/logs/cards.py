@@ -71,8 +71,8 @@ def settings_page() -> str:
         [
             "# Settings and metrics by library",
             "",
-            "One idea has a name of its own in each library. Printed from the table that `rlnotes read` judges logs by;",
-            "names and defaults of TRL are compared with the installed version, those of the others were read.",
+            "One idea has a name of its own in each library. This page is printed from the table by which",
+            "`rlnotes read` judges logs. Names and defaults are compared with the files of each library at the version shown.",
             "",
             "## Settings, with their defaults",
             "",

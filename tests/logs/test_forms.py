@@ -298,14 +298,15 @@ def test_the_page_is_whole_and_the_notebook_shows_the_same(tmp_path: Path):
 def test_settings_are_read_from_json_yaml_and_a_command_line(tmp_path: Path):
     log = tmp_path / "log.jsonl"
     log.write_text(verl_file(), encoding="utf-8")
-    (tmp_path / "a.json").write_text(
-        '{"actor_rollout_ref": {"actor": {"use_kl_loss": true, "kl_loss_type": "k1"}}}', encoding="utf-8"
-    )
-    (tmp_path / "a.yaml").write_text(
-        "actor_rollout_ref:\n  actor: {use_kl_loss: true, kl_loss_type: k1}\n", encoding="utf-8"
-    )
-    words = "python3 -m verl.trainer.main_ppo \\\n  actor_rollout_ref.actor.use_kl_loss=True \\\n  actor_rollout_ref.actor.kl_loss_type=k1\n"
-    (tmp_path / "a.sh").write_text(words, encoding="utf-8")
+    told = {"actor_rollout_ref": {"actor": {"use_kl_loss": True, "kl_loss_type": "k1"}}}
+    (tmp_path / "a.json").write_text(json.dumps(told), encoding="utf-8")
+    lines = "actor_rollout_ref:\n  actor: {use_kl_loss: true, kl_loss_type: k1}\n"
+    (tmp_path / "a.yaml").write_text(lines, encoding="utf-8")
+    words = [
+        "python3 -m verl.trainer.main_ppo",
+        *(f"actor_rollout_ref.actor.{one}" for one in ("use_kl_loss=True", "kl_loss_type=k1")),
+    ]
+    (tmp_path / "a.sh").write_text(" \\\n  ".join(words), encoding="utf-8")
     for name in ("a.json", "a.yaml", "a.sh"):
         assert [finding.rule.name for finding in read(log, tmp_path / name).findings] == ["k1-in-loss"]
     (tmp_path / "b.json").write_text('{"beta": 1}', encoding="utf-8")
