@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlnotes.logs.log import Log
 from rlnotes.logs.series import FEWEST, Point, change, lost, ratio, spikes
 from rlnotes.logs.settings import UNKNOWN, Settings
-from rlnotes.logs.table import UPDATES, Condition, Rule, table
+from rlnotes.logs.table import UPDATES, Condition, Level, Rule, table
 
 HALF_DIGIT = 0.0005  # what three decimals do not show
 
@@ -25,6 +25,7 @@ class Finding:
     """A rule that holds. ``first`` and ``last`` are steps, ``seen`` what its conditions found, in their order."""
 
     rule: Rule
+    level: Level
     seen: tuple[Seen, ...]
     first: float | None
     last: float | None
@@ -42,6 +43,7 @@ class Unjudged:
 def judge(log: Log, settings: Settings | None = None) -> tuple[list[Finding], list[Unjudged]]:
     """All findings, the most important first, and what could not be judged."""
     findings, unjudged = [], []
+    calm = rises(log)
     for rule in table().rules.values():
         if not rule.of(log.library) or not all(applies(one, log.library) for one in rule.all):
             continue
@@ -54,9 +56,18 @@ def judge(log: Log, settings: Settings | None = None) -> tuple[list[Finding], li
             continue
         found = tuple(one for one in seen if isinstance(one, Seen))
         points = next((one.points for one in found if one.points), ())
-        findings.append(Finding(rule, found, points[0].first if points else None, points[-1].last if points else None))
-    findings.sort(key=lambda finding: finding.rule.level == "note")  # alarms first, else the order of the table
+        level: Level = "note" if "note" in (rule.level, rule.rising if calm else "") else "alarm"
+        findings.append(
+            Finding(rule, level, found, points[0].first if points else None, points[-1].last if points else None)
+        )
+    findings.sort(key=lambda finding: finding.level == "note")  # alarms first, else the order of the table
     return findings, unjudged
+
+
+def rises(log: Log) -> bool:
+    """True if the reward rises, beyond noise, and has not lost half of it again."""
+    points = log.series["reward"].finite() if "reward" in log.series else []
+    return len(points) >= FEWEST["change"] and change(points) > 0 and lost(points) < 0.5
 
 
 def applies(condition: Condition, library: str) -> bool:
@@ -70,6 +81,8 @@ def evaluate(condition: Condition, log: Log, settings: Settings | None = None) -
     if condition.setting is not None:
         return _of_settings(condition, condition.setting, settings)
     metric = condition.metric or ""
+    if metric not in log.series and condition.assumed:
+        return Seen(True)
     if metric not in log.series:
         return table().metrics[metric].names.get(log.library, (table().metrics[metric].title,))[0]
     if metric in log.rounded and any(0 < abs(one) < HALF_DIGIT or one == 0 for one in condition.bounds().values()):

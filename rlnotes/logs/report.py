@@ -41,7 +41,7 @@ class Report:
         for number, finding in enumerate(self.findings[:MOST], 1):
             lines += [
                 "",
-                f"{number}. {finding.rule.level}: {finding.rule.symptom}",
+                f"{number}. {finding.level}: {finding.rule.symptom}",
                 *(f"   {line}" for line in self.told(finding)),
             ]
         if not self.findings:
@@ -71,7 +71,7 @@ class Report:
     def told(self, finding: Finding) -> list[str]:
         """The lines of a finding: what was seen, the rule, what it means, what to check, settings, the link."""
         rule = finding.rule
-        seen = [self.seen(finding, i) for i, one in enumerate(rule.all) if one.metric is not None]
+        seen = [self.seen(finding, i) for i, one in enumerate(rule.all) if one.metric in self.log.series]
         lines = [*seen, f"rule {rule.name} ({rule.evidence}): {'; '.join(self.worded(str(one)) for one in rule.all)}"]
         lines += [f"from: {rule.source}"] if rule.source else []
         lines += [rule.means, f"check first: {'; then '.join(rule.check)}"]
@@ -156,9 +156,7 @@ class Report:
             parts.append(bundle(*self.figure())[0]["text/html"])
         for number, finding in enumerate(self.findings[:MOST], 1):
             lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.told(finding))
-            parts.append(
-                f"<h3>{number}. {finding.rule.level}: {html.escape(finding.rule.symptom)}</h3><ul>{lines}</ul>"
-            )
+            parts.append(f"<h3>{number}. {finding.level}: {html.escape(finding.rule.symptom)}</h3><ul>{lines}</ul>")
         if not self.findings:
             parts.append("<p>No rule that could be judged holds.</p>")
         if missing := self.missing():

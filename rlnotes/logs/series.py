@@ -11,8 +11,9 @@ from rlnotes.logs.table import Take, Window
 MOST = 1024
 """points that are kept: beyond it neighbours become one"""
 BEFORE = 20  # steps of which a spike is seen
-FEWEST: dict[Take, int] = {"value": 1, "broken": 1, "spike": 6, "ratio": 10, "change": 10, "lost": 10}
+FEWEST: dict[Take, int] = {"value": 1, "broken": 1, "spike": 6, "ratio": 5, "change": 5, "lost": 5}
 SURE = 3.0  # standard errors
+TRIMMED = 0.624  # mean of the smallest nine tenths of squares of normal numbers, of variance 1
 
 
 @dataclass
@@ -75,8 +76,11 @@ class Series:
 
 
 def noise(values: Sequence[float]) -> float:
-    """Standard deviation of a value about a slow trend: that of differences of neighbours, over the root of 2."""
-    return math.sqrt(fmean((b - a) ** 2 for a, b in pairwise(values)) / 2)
+    """Standard deviation of a value about a trend with a few jumps: from differences of neighbours, the largest tenth
+    left out, of a normal law.
+    """
+    squares = sorted((b - a) ** 2 for a, b in pairwise(values))
+    return math.sqrt(fmean(squares[: math.ceil(0.9 * len(squares))]) / TRIMMED / 2)
 
 
 def fifths(points: Sequence[Point]) -> tuple[float, float, float]:

@@ -129,6 +129,7 @@ class Rule:
     evidence: Evidence
     source: str = ""
     level: Level = "alarm"
+    rising: Level = "alarm"
     libraries: tuple[str, ...] = ()
 
     @property

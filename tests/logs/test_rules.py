@@ -63,8 +63,10 @@ PLANTED = {
     "cispo-cap-too-low": Planted("trl", settings=dict(denominator="cispo"), told=dict(clip_high=5.0)),
     "gspo-token-mean": Planted("verl", settings=dict(ratio="gspo"), told=dict(denominator="seq-mean-token-mean")),
     "top-p": Planted("openrlhf", settings=dict(top_p=0.95), told=dict(top_p=1.0)),
-    "answers-cut-off": Planted("trl", dict(truncated=flat(0.95)), healthy=dict(truncated=ramp(0.95, 0.2))),
-    "equal-groups": Planted("trl", dict(wasted_groups=flat(0.9), reward=STILL), healthy=dict(wasted_groups=ramp(0, 1))),
+    "answers-cut-off": Planted("trl", dict(truncated=flat(0.95)), healthy=dict(truncated=[0.1, *flat(0.95)[1:]])),
+    "equal-groups": Planted(
+        "trl", dict(wasted_groups=flat(0.9), reward=STILL), healthy=dict(wasted_groups=[0.1, *flat(0.9)[1:]])
+    ),
     "equal-rewards": Planted("openrlhf", dict(reward_std=flat(0.0)), healthy=dict(reward_std=ramp(0.3, 0))),
     "rate-zero": Planted("verl", dict(learning_rate=flat(0.0)), healthy=dict(learning_rate=ramp(1e-6, 0))),
     "first-ratio": Planted("rlnotes", dict(first_ratio=flat(0.1)), healthy=dict(first_ratio=[1e-6, *flat(0.1)[1:]])),
@@ -88,6 +90,11 @@ PLANTED = {
     "gradient-spikes": Planted("slime", dict(gradient_norm=once(1, 30)), healthy=dict(gradient_norm=once(1, 5))),
     "kl-spikes": Planted("trl", dict(kl_reference=once(0.02, 4)), healthy=dict(kl_reference=once(0.002, 0.04))),
     "clip-too-tight": Planted("trl", dict(clip_fraction=flat(0.45)), healthy=dict(clip_fraction=flat(0.15))),
+    "penalty-outweighs": Planted("trl", dict(loss=ramp(0, 2), reward=STILL), healthy=dict(loss=ramp(0, 0.2))),
+    "bonus-outweighs": Planted(
+        "rlnotes", dict(loss=ramp(0, -2), entropy=ramp(0.5, 3), reward=STILL), healthy=dict(entropy=ramp(0.5, 0.1))
+    ),
+    "falls-below-the-start": Planted("verl", dict(reward=ramp(0.5, 0.1)), healthy=dict(reward=STILL)),
     "rate-past-the-edge": Planted(
         "verl", dict(reward=hill(0.2, 0.8, 0.1), gradient_norm=ramp(1, 5)), healthy=dict(reward=RISES)
     ),
