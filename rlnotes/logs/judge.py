@@ -85,7 +85,9 @@ def evaluate(condition: Condition, log: Log, settings: Settings | None = None) -
         return Seen(True)
     if metric not in log.series:
         return table().metrics[metric].names.get(log.library, (table().metrics[metric].title,))[0]
-    if metric in log.rounded and any(0 < abs(one) < HALF_DIGIT or one == 0 for one in condition.bounds().values()):
+    if log.source.decimals.get(log.names[metric]) and any(
+        0 < abs(one) < HALF_DIGIT or one == 0 for one in condition.bounds().values()
+    ):
         return f"{log.names[metric]} with more than three decimals"
     return measured(condition, log.series[metric].points, log.series[metric].windowed(condition.window))
 

@@ -1,7 +1,6 @@
 """A log that has been read: whose it is, and its metrics by the names of the table."""
 
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -16,16 +15,10 @@ MOST_NAMES = 1000  # names that no library has, of which a few are told where no
 class Log:
     """The metrics of one run. ``series`` and ``names`` are by metric of the table; ``library`` wrote the log."""
 
-    path: Path
-    form: str
+    source: Source
     library: str
     series: dict[str, Series]
     names: dict[str, str]
-    skipped: int = 0
-    first_skipped: int | None = None
-    other_runs: int = 0
-    rounded: set[str] = field(default_factory=set)
-    """metrics that were written with three decimals, so that a value below 0.0005 reads 0"""
 
     @property
     def steps(self) -> tuple[float, float]:
@@ -58,26 +51,16 @@ def load(path: str | Path) -> Log:
         )
     library = _library(found)
     names = _names(found, library)
-    return Log(
-        path=source.path,
-        form=source.form,
-        library=library,
-        series={metric: found[name] for metric, name in names.items()},
-        names=names,
-        skipped=source.skipped,
-        first_skipped=source.first_skipped,
-        other_runs=source.other_runs,
-        rounded={metric for metric, name in names.items() if source.decimals.get(name)},
-    )
+    return Log(source, library, {metric: found[name] for metric, name in names.items()}, names)
 
 
 def _library(found: dict[str, Series]) -> str:
     """The library that explains most names, and the rarer ones first."""
-    votes: Counter[str] = Counter()
+    votes = dict.fromkeys(table().libraries, 0.0)
     for name in found:
         for library in meant(name):
             votes[library] += 1 / len(meant(name))
-    return max(table().libraries, key=lambda library: votes[library])
+    return max(votes, key=lambda library: votes[library])
 
 
 def _names(found: dict[str, Series], library: str) -> dict[str, str]:

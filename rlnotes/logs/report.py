@@ -2,6 +2,7 @@
 
 import html
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +57,17 @@ class Report:
         """What was read, in a sentence."""
         first, last = self.log.steps
         one = table().libraries[self.log.library]
-        form = f", {self.log.form}" if self.log.form else ""
-        return f"{self.log.path}: {one.title}{form}, steps {first:g} to {last:g}, {len(self.log.series)} metrics known"
+        form = f", {self.log.source.form}" if self.log.source.form else ""
+        known = f"{len(self.log.series)} metrics known"
+        return f"{self.log.source.path}: {one.title}{form}, {span(first, last)}, {known}"
 
     def remarks(self) -> list[str]:
         """What was passed over."""
-        found = []
-        if self.log.skipped:
-            found.append(f"{self.log.skipped} broken lines were skipped, the first is line {self.log.first_skipped}")
-        if self.log.other_runs:
-            found.append(f"{self.log.other_runs} other runs of this table were left out")
+        found, source = [], self.log.source
+        if source.skipped:
+            found.append(f"{source.skipped} broken lines were skipped, the first is line {source.first_skipped}")
+        if source.other_runs:
+            found.append(f"{source.other_runs} other runs of this table were left out")
         return found
 
     def told(self, finding: Finding) -> list[str]:
@@ -117,7 +119,10 @@ class Report:
         """The instrument panel with the findings marked, and the same in words."""
         from rlnotes.notebook.figures import STYLES, new_figure
 
-        shown = [own for group in PANEL if (own := [metric for metric in group if metric in self.log.series])]
+        marked = [(n, one) for n, one in enumerate(self.findings[:MOST], 1) if one.first is not None]
+        more = [(one.rule.metrics[0],) for _, one in marked if one.rule.metrics[0] not in chain(*PANEL)]
+        groups = [[metric for metric in group if metric in self.log.series] for group in (*PANEL, *dict.fromkeys(more))]
+        shown = [group for group in groups if group]
         figure, axes = new_figure(len(shown), height=2.4)
         words = []
         for axis, group in zip(axes, shown, strict=True):
@@ -125,24 +130,14 @@ class Report:
                 points = self.log.series[metric].finite()
                 steps, values = [point.last for point in points], [point.mean for point in points]
                 axis.plot(steps, values, label=self.log.names[metric], markersize=2, linewidth=1.2, **style)
-                if values:
-                    words.append(
-                        f"{table().metrics[metric].title}: minimum {min(values):.3g}, maximum {max(values):.3g}"
-                    )
-                for number, finding in enumerate(self.findings[:MOST], 1):
-                    if metric == finding.rule.all[0].metric and finding.first is not None:
-                        words.append(
-                            f"finding {number} on {self.log.names[metric]}, {span(finding.first, finding.last)}"
-                        )
-                        axis.axvspan(finding.first, finding.last, color="#D55E00", alpha=0.12)
-                        axis.annotate(
-                            str(number),
-                            (finding.first, 1),
-                            xycoords=("data", "axes fraction"),
-                            va="top",
-                            fontweight="bold",
-                        )
-            axis.set_title(", ".join(table().metrics[metric].title for metric in group), fontsize=9)
+                low, high = (f"{pick(values, default=float('nan')):.3g}" for pick in (min, max))
+                words.append(f"{table().metrics[metric].title}: minimum {low}, maximum {high}")
+            here = [(n, one) for n, one in marked if one.rule.metrics[0] in group]
+            for number, one in here:
+                words.append(f"finding {number} on {self.log.names[one.rule.metrics[0]]}, {span(one.first, one.last)}")
+                axis.axvspan(one.first, one.last, color="#D55E00", alpha=0.1)
+            title = ", ".join(table().metrics[metric].title for metric in group)
+            axis.set_title(title + (f" [{', '.join(str(n) for n, _ in here)}]" if here else ""), fontsize=9)
             axis.set(xlabel="step", ylabel=table().metrics[group[0]].unit)
             axis.legend(frameon=False, fontsize=7)
         return figure, "; ".join(words) + "."
@@ -166,7 +161,7 @@ class Report:
 
     def page(self) -> str:
         """:meth:`html` as a file."""
-        title = html.escape(self.log.path.name)
+        title = html.escape(self.log.source.path.name)
         return (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
             '<meta name="viewport" content="width=device-width"><style>body{font:16px/1.5 system-ui,sans-serif;'
@@ -178,7 +173,7 @@ class Report:
         return {"text/html": self.html(), "text/plain": self.text()}
 
 
-def span(first: float, last: float | None) -> str:
+def span(first: float | None, last: float | None) -> str:
     """Steps in words."""
     return f"step {first:g}" if last is None or first == last else f"steps {first:g} to {last:g}"
 

@@ -31,13 +31,11 @@ class Point:
     def joined(self, after: "Point") -> "Point":
         """Both as one."""
         count = self.count + after.count
-        finite = [(one.mean, one.count) for one in (self, after) if math.isfinite(one.mean)]
-        mean = sum(value * n for value, n in finite) / sum(n for _, n in finite) if finite else math.nan
-        lows, highs = (
-            [v for v in pair if math.isfinite(v)] for pair in ((self.low, after.low), (self.high, after.high))
-        )
-        extremes = min(lows, default=math.nan), max(highs, default=math.nan)
-        return Point(self.first, after.last, mean, *extremes, count, self.broken or after.broken)
+        finite = [one for one in (self, after) if math.isfinite(one.mean)]
+        mean = sum(one.mean * one.count for one in finite) / sum(one.count for one in finite) if finite else math.nan
+        low = min((one.low for one in finite), default=math.nan)
+        high = max((one.high for one in finite), default=math.nan)
+        return Point(self.first, after.last, mean, low, high, count, self.broken or after.broken)
 
 
 @dataclass
@@ -52,7 +50,8 @@ class Series:
         """The next step."""
         self.steps += 1
         broken = not math.isfinite(value)
-        new = Point(step, step, *(3 * [math.nan if broken else value]), broken=broken)
+        value = math.nan if broken else value
+        new = Point(step, step, value, value, value, broken=broken)
         if self.points and self.points[-1].count < self.width:
             self.points[-1] = self.points[-1].joined(new)
             return

@@ -1,15 +1,16 @@
 """The table behind ``rlnotes read``, the Monday cards and the settings page: ``rules.toml``, read once."""
 
+import operator
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from typing import Any, get_args, get_type_hints
+from typing import Any
 from typing import Literal as L
 
 Take = L["value", "spike", "ratio", "change", "lost", "broken"]
-Window = L["all", "first", "start", "end", "early", "late"]
+Window = L["all", "first", "end", "early", "late"]
 Level = L["alarm", "note"]
 Evidence = L["proved", "measured here", "maintainers say", "folklore"]
 UPDATES = "updates"
@@ -67,22 +68,16 @@ class Condition:
     given: bool | None = None
     assumed: bool = False
 
-    def allows(self, value: Any) -> bool:
-        """True if ``value`` is on the right side of every bound, and one of those that are named."""
-        if self.one_of is not None and value not in self.one_of:
-            return False
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return not self.bounds()
-        return not (
-            (self.above is not None and not value > self.above)
-            or (self.below is not None and not value < self.below)
-            or (self.at_least is not None and not value >= self.at_least)
-            or (self.at_most is not None and not value <= self.at_most)
-        )
-
     def bounds(self) -> dict[str, float]:
         """The bounds that are named."""
-        return {name: getattr(self, name) for name in BOUNDS if getattr(self, name) is not None}
+        return {name: bound for name in BOUNDS if (bound := getattr(self, name)) is not None}
+
+    def allows(self, value: Any) -> bool:
+        """True if ``value`` is on the right side of every bound, and one of those that are named."""
+        if self.one_of is not None:
+            return value in self.one_of
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number and all(BOUNDS[name](value, bound) for name, bound in self.bounds().items())
 
     def __str__(self) -> str:
         said = " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in self.bounds().items())
@@ -97,7 +92,7 @@ class Condition:
         )
 
 
-BOUNDS = ("above", "below", "at_least", "at_most")
+BOUNDS = dict(above=operator.gt, below=operator.lt, at_least=operator.ge, at_most=operator.le)
 TAKES: dict[Take, str] = {
     "spike": "over the median of the 20 steps before",
     "ratio": "of the last fifth over that of the first",
@@ -108,7 +103,6 @@ TAKES: dict[Take, str] = {
 WINDOWS: dict[Window, str] = {
     "all": "",
     "first": ", the first",
-    "start": " of the first fifth",
     "end": " of the last fifth",
     "early": " of the first half",
     "late": " of the second half",
@@ -160,9 +154,31 @@ class Table:
 
 @cache
 def table() -> Table:
-    """The table. Raises ``ValueError`` that names the entry for a word that ``rules.toml`` may not use."""
-    text = (files("rlnotes.logs") / "rules.toml").read_text(encoding="utf-8")
-    return parsed(tomllib.loads(text))
+    """The table."""
+    raw = tomllib.loads((files("rlnotes.logs") / "rules.toml").read_text(encoding="utf-8"))
+    libraries = {name: Library(**entry) for name, entry in raw["libraries"].items()}
+
+    def split(entry: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What an entry says of each library, and the rest."""
+        own = {key: value for key, value in entry.items() if key in libraries}
+        return own, {key: value for key, value in entry.items() if key not in libraries}
+
+    metrics, settings = {}, {}
+    for name, entry in raw["metrics"].items():
+        own, rest = split(entry)
+        metrics[name] = Metric(names={library: tuple(names) for library, names in own.items()}, **rest)
+    for name, entry in raw["settings"].items():
+        own, rest = split(entry)
+        settings[name] = Setting(options={library: Option(**option) for library, option in own.items()}, **rest)
+    rules = {}
+    for entry in raw["rules"]:
+        conditions = tuple(Condition(**_tuples(one)) for one in entry.pop("all"))
+        rules[entry["name"]] = Rule(all=conditions, **_tuples(entry))
+    return Table(libraries=libraries, metrics=metrics, settings=settings, rules=rules)
+
+
+def _tuples(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
 
 
 PREFIXES = dict(trl="train/", openrlhf="train/", rlnotes="rl/")
@@ -183,55 +199,3 @@ def meant(name: str) -> dict[str, str]:
             if any(one == short or ("*" in one and fnmatchcase(short, one)) for one in known):
                 found.setdefault(library, metric)
     return found
-
-
-def parsed(raw: dict[str, Any]) -> Table:
-    """The :class:`Table` of a TOML document."""
-    libraries = {name: _made(Library, f"libraries.{name}", **entry) for name, entry in raw["libraries"].items()}
-    metrics, settings, rules = {}, {}, {}
-    for name, entry in raw["metrics"].items():
-        own = {key: tuple(value) for key, value in entry.items() if key in libraries}
-        rest = {key: value for key, value in entry.items() if key not in libraries}
-        metrics[name] = _made(Metric, f"metrics.{name}", names=own, **rest)
-    for name, entry in raw["settings"].items():
-        own = {key: _made(Option, f"settings.{name}.{key}", **entry[key]) for key in entry if key in libraries}
-        rest = {key: value for key, value in entry.items() if key not in libraries}
-        settings[name] = _made(Setting, f"settings.{name}", options=own, **rest)
-    for entry in raw["rules"]:
-        where = f"rule {entry.get('name')!r}"
-        conditions = tuple(_condition(where, one, metrics, settings) for one in entry.pop("all", ()))
-        rule = _made(Rule, where, all=conditions, **entry)
-        if not conditions or rule.name in rules:
-            raise ValueError(
-                f"{where} has no condition, or its name is there twice; give it one, and a name of its own"
-            )
-        if unknown := [*({*rule.settings} - {*settings}), *({*rule.libraries} - {*libraries})]:
-            raise ValueError(f"{where} names {unknown[0]!r}, which is no setting and no library; declare it")
-        rules[rule.name] = rule
-    return Table(libraries=libraries, metrics=metrics, settings=settings, rules=rules)
-
-
-def _condition(where: str, entry: dict[str, Any], metrics: dict[str, Any], settings: dict[str, Any]) -> Condition:
-    one = _made(Condition, where, **entry)
-    if (one.metric is None) == (one.setting is None):
-        raise ValueError(f"{where} has a condition on no metric and no setting, or on both; name one")
-    if one.metric not in {None, *metrics} or one.setting not in {None, UPDATES, *settings}:
-        raise ValueError(f"{where} reads {one.metric or one.setting!r}, which the table lacks; declare it")
-    if (one.take != "broken") != bool(one.bounds() or one.one_of or one.given is not None):
-        raise ValueError(f"{where} has a condition without a bound, or a bound on what is broken; mend it")
-    return one
-
-
-def _made(kind: type, where: str, **entry: Any) -> Any:
-    """An entry of the table as what it is, its words checked."""
-    hints = get_type_hints(kind)
-    if unknown := {*entry} - {own.name for own in fields(kind)}:
-        raise ValueError(f"{where} has {', '.join(sorted(unknown))}, which a {kind.__name__.lower()} has not")
-    for key, value in entry.items():
-        words = get_args(hints[key])
-        if words and all(isinstance(word, str) for word in words) and value not in words:
-            raise ValueError(f"{where}: {key} is {value!r}; it must be one of {', '.join(words)}")
-    try:
-        return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
-    except TypeError as error:
-        raise ValueError(f"{where}: {error}") from None

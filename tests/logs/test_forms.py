@@ -122,12 +122,12 @@ def test_a_form_is_recognised_and_read(name: str, tmp_path: Path):
     library, made = FORMS[name]
     (tmp_path / name).write_text(made(), encoding="utf-8")
     log = load(tmp_path / name)
-    assert (log.library, log.skipped) == (library, 0)
+    assert (log.library, log.source.skipped) == (library, 0)
     assert [point.mean for point in log.series["reward"].points] == pytest.approx(REWARDS)
     steps = [point.first for point in log.series["reward"].points]
     assert steps == ([1, 2, 3, 4])
     if name in ("trainer_state.json", "metrics.jsonl"):
-        assert load(tmp_path).path == tmp_path / name  # the folder of the run
+        assert load(tmp_path).source.path == tmp_path / name  # the folder of the run
 
 
 def test_a_tensorboard_folder_is_read(tmp_path: Path):
@@ -137,7 +137,7 @@ def test_a_tensorboard_folder_is_read(tmp_path: Path):
             writer.add_scalar(f"train/{name}", value, i)
     writer.close()
     log = load(tmp_path)
-    assert (log.library, log.form) == ("trl", "TensorBoard")
+    assert (log.library, log.source.form) == ("trl", "TensorBoard")
     assert [(point.first, point.mean) for point in log.series["reward"].points] == list(enumerate(REWARDS, 1))
 
 
@@ -154,7 +154,7 @@ def test_a_broken_line_is_counted_said_and_skipped(name: str, tmp_path: Path, ca
     text, count, line = BREAKS[name]
     (tmp_path / name).write_text(text, encoding="utf-8")
     log = load(tmp_path / name)
-    assert (log.skipped, log.first_skipped) == (count, line)
+    assert (log.source.skipped, log.source.first_skipped) == (count, line)
     assert cli.main(["read", str(tmp_path / name)]) == 0
     assert f"{count} broken lines were skipped, the first is line {line}" in capsys.readouterr().out
 
@@ -163,7 +163,7 @@ def test_an_unknown_column_is_no_error_and_keys_may_change(tmp_path: Path):
     lines = [{"reward": 0.1, "my/own": 3}, {"my/own": "text", "nested": {"a": 1}}, {"reward": None, "grad_norm": 2}]
     (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     log = load(tmp_path / "x.jsonl")
-    assert log.skipped == 0 and {*log.series} == {"reward", "gradient_norm"}
+    assert log.source.skipped == 0 and {*log.series} == {"reward", "gradient_norm"}
 
 
 REFUSED: dict[str, tuple[bytes | None, str]] = {

@@ -3,16 +3,17 @@
 import json
 import math
 import re
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import nbformat
 import numpy as np
 import pytest
 
 from rlnotes.logs import read
-from rlnotes.logs.table import table
+from rlnotes.logs.table import UPDATES, Evidence, Level, Take, Window, table
 
 ROOT = Path(__file__).parents[2]
 RULES = table().rules
@@ -157,6 +158,21 @@ def test_a_rule_finds_its_fault_and_not_the_near_miss(name: str, tmp_path: Path)
     assert name in found(tmp_path, planted.library, planted.log, planted.settings)
     settings = (planted.settings or {}) | planted.told if planted.settings is not None or planted.told else None
     assert name not in found(tmp_path, planted.library, planted.log | planted.healthy, settings)
+
+
+def test_the_table_says_what_it_may():
+    """Words are those that are declared, and what an entry names is there."""
+    raw = tomllib.loads((ROOT / "rlnotes" / "logs" / "rules.toml").read_text(encoding="utf-8"))
+    assert len(raw["rules"]) == len(RULES), "two rules of one name"
+    for rule in RULES.values():
+        assert {*rule.settings} <= {*table().settings} and {*rule.libraries} <= {*table().libraries}, rule.name
+        assert {rule.level, rule.rising} <= {*get_args(Level)} and rule.evidence in get_args(Evidence), rule.name
+        assert rule.all and rule.check and not isinstance(rule.check, str), rule.name
+        for one in rule.all:
+            assert one.take in get_args(Take) and one.window in get_args(Window), rule.name
+            assert (one.metric is None) == (one.setting in {UPDATES, *table().settings}), rule.name
+            assert (one.setting is None) == (one.metric in table().metrics), rule.name
+            assert (one.take == "broken") != bool(one.bounds() or one.one_of or one.given is not None), rule.name
 
 
 def test_there_are_enough_rules_and_each_rests_on_a_heading():
