@@ -156,7 +156,7 @@ def _json(line: str) -> dict[str, Any] | None:
     """A line that is one JSON object."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -208,11 +208,11 @@ def number_of(value: Any) -> float | None:
     """The number that a log means: ``0.1``, ``"1.867e+04"``, ``tensor(0.1)``, ``nan``; the first of ``5/3766``."""
     if isinstance(value, bool) or value is None:
         return None
-    if isinstance(value, int | float):
-        return float(value)
-    if not isinstance(value, str):
+    if isinstance(value, float):
+        return value
+    if not isinstance(value, int | str):
         return None
-    text = value.strip().strip("\"'")
+    text = str(value).strip().strip("\"'")
     if call := _CALL.fullmatch(text):
         text = call.group(1).split(",")[0]
     if re.fullmatch(r"\d+/\d+", text):
@@ -255,7 +255,7 @@ def _table(source: Source, file: IO[str], mark: str) -> Iterator[Row]:
         if not dash or run == next(iter(runs)):
             columns[i] = metric
     source.other_runs = max(0, len(runs) - 1)
-    for cells in lines:
+    for cells in _whole(source, lines):
         if len(cells) != len(names):
             if cells:
                 source.skip(lines.line_num)
@@ -266,6 +266,17 @@ def _table(source: Source, file: IO[str], mark: str) -> Iterator[Row]:
         if values:
             yield Row(_step(values), values)
         elif any(cell.strip() for cell in cells):
+            source.skip(lines.line_num)
+
+
+def _whole(source: Source, lines: Any) -> Iterator[list[str]]:
+    """The rows of a table, but for those that are none."""
+    while True:
+        try:
+            yield next(lines)
+        except StopIteration:
+            return
+        except csv.Error:
             source.skip(lines.line_num)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from rlnotes import cli
 from rlnotes.logs import read, series
@@ -229,6 +231,34 @@ def test_three_decimals_do_not_say_that_a_small_number_is_0(tmp_path: Path):
     report = read(tmp_path / "log")
     assert "rate-zero" not in {finding.rule.name for finding in report.findings}
     assert "needs actor/lr with more than three decimals" in report.text()
+
+
+PIECES = [made() for _, made in FORMS.values()]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(PIECES), st.integers(0, 400), st.integers(0, 400)) | st.binary(max_size=40),
+        max_size=5,
+    )
+)
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_in_a_file_is_read_or_refused(tmp_path: Path, parts: list):
+    text = b"".join(part if isinstance(part, bytes) else part[0].encode()[part[1] : part[2]] for part in parts)
+    for name in ("x.log", "x.jsonl", "events.out.tfevents.1"):
+        (tmp_path / name).write_bytes(text)
+        try:
+            assert read(tmp_path / name).text()
+        except ValueError as error:
+            assert str(tmp_path) in str(error)
+
+
+@pytest.mark.parametrize(
+    "line", ['{"reward": ' + "9" * 400 + "}", '{"a":' * 50_000, '"reward","kl"\n1,2\n1,"' + "x" * 200_000 + '"\n1,3']
+)
+def test_a_line_that_no_library_writes_is_no_end(line: str, tmp_path: Path):
+    (tmp_path / "x.csv").write_text(f"{line}\n{json.dumps(TRL[0])}\n", encoding="utf-8")
+    assert "reward" in load(tmp_path / "x.csv").series
 
 
 # --- What is said
