@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rlnotes.logs.forms import Source
-from rlnotes.logs.series import Series
+from rlnotes.logs.series import FEWEST, Series, change
 from rlnotes.logs.table import PREFIXES, meant, table
 
 MOST_NAMES = 1000  # names that no library has, of which a few are told where none is known
@@ -71,5 +71,10 @@ def _names(found: dict[str, Series], library: str) -> dict[str, str]:
             same = [name for name in found if fnmatchcase(name.removeprefix(PREFIXES.get(library, "")), pattern)]
             own = [name for name in same if meant(name).get(library) == metric]
             if own and metric not in chosen:
-                chosen[metric] = own[0]
+                chosen[metric] = min(own, key=lambda name: _change(found[name]))
     return chosen
+
+
+def _change(series: Series) -> float:
+    points = series.finite()
+    return change(points) if len(points) >= FEWEST["change"] else 0.0

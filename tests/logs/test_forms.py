@@ -261,6 +261,12 @@ def test_a_line_that_no_library_writes_is_no_end(line: str, tmp_path: Path):
     assert "reward" in load(tmp_path / "x.csv").series
 
 
+def test_of_several_columns_the_one_is_taken_that_falls_most(tmp_path: Path):
+    rows = [{"reward": 0.1, "rewards/form/mean": i / 10, "rewards/right/mean": 0.5 - i / 20} for i in range(10)]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert load(tmp_path / "x.jsonl").names["reward_part"] == "rewards/right/mean"
+
+
 # --- What is said
 
 

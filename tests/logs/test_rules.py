@@ -61,6 +61,7 @@ PLANTED = {
     "two-penalties": Planted("verl", settings=dict(kl_in_loss=True, kl_in_reward=True), told=dict(kl_in_reward=False)),
     "group-of-one": Planted("verl", settings=dict(estimator="grpo"), told=dict(group_size=8)),
     "gspo-clip-too-wide": Planted("trl", settings=dict(ratio="sequence"), told=dict(clip_low=3e-4)),
+    "token-clip-too-tight": Planted("trl", settings=dict(clip_low=3e-4, passes=4), told=dict(passes=1)),
     "cispo-cap-too-low": Planted("trl", settings=dict(denominator="cispo"), told=dict(clip_high=5.0)),
     "gspo-token-mean": Planted("verl", settings=dict(ratio="gspo"), told=dict(denominator="seq-mean-token-mean")),
     "top-p": Planted("openrlhf", settings=dict(top_p=0.95), told=dict(top_p=1.0)),
@@ -100,6 +101,9 @@ PLANTED = {
         "verl", dict(reward=hill(0.2, 0.8, 0.1), gradient_norm=ramp(1, 5)), healthy=dict(reward=RISES)
     ),
     "collapse": Planted("openrlhf", dict(reward=hill(0.2, 0.8, 0.1)), healthy=dict(reward=hill(0.2, 0.8, 0.7))),
+    "reward-part-falls": Planted(
+        "trl", dict(reward=RISES, reward_part=ramp(0.5, 0.1, 0.01)), healthy=dict(reward_part=ramp(0.1, 0.5))
+    ),
     "heldout-falls": Planted(
         "trl", dict(reward=RISES, heldout=ramp(0.5, 0.3)), healthy=dict(heldout=ramp(0.3, 0.31, 0.05))
     ),
