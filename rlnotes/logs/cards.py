@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from rlnotes.files import replace_text
-from rlnotes.logs.table import Metric, Option, Rule, Setting, table
+from rlnotes.logs.table import UPDATES, Condition, Metric, Option, Rule, Setting, table
 
 ON_CARDS = ("trl", "verl")
 ON_PAGE = ("trl", "verl", "openrlhf", "slime")
@@ -41,7 +41,7 @@ def _cells(rule: Rule) -> list[str]:
         " / ".join(_names(table().metrics[metric], library, "none", 1) for library in ON_CARDS)
         for metric in rule.metrics
     ]
-    worry = "; ".join(str(one).removeprefix(f"{one.metric} ").replace("_", " ") for one in rule.all)
+    worry = "; ".join(_worry(one, alone=len(rule.metrics) < 2) for one in rule.all)
     options = [
         " / ".join(_option(table().settings[name], library, "none") for library in ON_CARDS) for name in rule.settings
     ]
@@ -54,6 +54,14 @@ def _cells(rule: Rule) -> list[str]:
         f"{'; then '.join(rule.check)}{settings}",
         f"[{text}](#{place})",
     ]
+
+
+def _worry(condition: Condition, alone: bool) -> str:
+    """A condition in words; the one metric of a card's row is not said again."""
+    name, _, said = str(condition).partition(" ")
+    if condition.metric is not None:
+        return said if alone else f"{table().metrics[name].title} {said}"
+    return f"{'updates to a rollout' if name == UPDATES else table().settings[name].title}: {said}"
 
 
 def settings_page() -> str:
