@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from statistics import fmean, median
 
 from rlnotes.logs.table import Take, Window
@@ -75,11 +74,12 @@ class Series:
 
 
 def noise(values: Sequence[float]) -> float:
-    """Standard deviation of a value about a trend with a few jumps: from differences of neighbours, the largest tenth
-    left out, of a normal law.
+    """Standard deviation of a value about a smooth trend with a few jumps: of a normal law, from the bends between three
+    neighbours, whose variance is six times its own; the largest tenth is left out.
     """
-    squares = sorted((b - a) ** 2 for a, b in pairwise(values))
-    return math.sqrt(fmean(squares[: math.ceil(0.9 * len(squares))]) / TRIMMED / 2)
+    bends = sorted((a - 2 * b + c) ** 2 for a, b, c in zip(values, values[1:], values[2:], strict=False))
+    few = 1 + 2 / len(values)  # a guess from few values may be too small
+    return few * math.sqrt(fmean(bends[: math.ceil(0.9 * len(bends))]) / TRIMMED / 6)
 
 
 def fifths(points: Sequence[Point]) -> tuple[float, float, float]:

@@ -28,8 +28,8 @@ HITS = {
     "temperature": ("first-ratio", "mismatch-prob", "mismatch-logp"),
     "staleness": ("staleness", "mismatch-logp", "mismatch-grows", "mismatch-grows-logp"),
     "mask_drops": ("most-tokens-silent", "weights-drop-answers"),
-    "memorised": ("heldout-falls",),
-    "reward_hack": ("reward-part-falls", "heldout-falls"),
+    "memorised": ("heldout-does-not-follow",),
+    "reward_hack": ("reward-part-falls", "heldout-does-not-follow"),
 }
 """By fault of the manifest: the rules that name it"""
 

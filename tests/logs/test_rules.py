@@ -105,8 +105,8 @@ PLANTED = {
     "reward-part-falls": Planted(
         "trl", dict(reward=RISES, reward_part=ramp(0.5, 0.1, 0.01)), healthy=dict(reward_part=ramp(0.1, 0.5))
     ),
-    "heldout-falls": Planted(
-        "trl", dict(reward=RISES, heldout=ramp(0.5, 0.3)), healthy=dict(heldout=ramp(0.3, 0.31, 0.05))
+    "heldout-does-not-follow": Planted(
+        "trl", dict(reward=RISES, heldout=ramp(0.3, 0.31, 0.05)), healthy=dict(heldout=ramp(0.3, 0.5, 0.05))
     ),
     "length-without-reward": Planted("trl", dict(length=ramp(50, 90), reward=STILL), healthy=dict(reward=RISES)),
     "wrong-grow": Planted("rlnotes", OUR | dict(length_wrong=ramp(8, 16)), healthy=dict(length_wrong=ramp(8, 9))),
