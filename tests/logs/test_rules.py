@@ -70,6 +70,9 @@ PLANTED = {
         "trl", dict(wasted_groups=flat(0.9), reward=STILL), healthy=dict(wasted_groups=[0.1, *flat(0.9)[1:]])
     ),
     "equal-rewards": Planted("openrlhf", dict(reward_std=flat(0.0)), healthy=dict(reward_std=ramp(0.3, 0))),
+    "gradient-zero": Planted(
+        "trl", dict(gradient_norm=flat(0.0), reward_std=flat(0.3)), healthy=dict(gradient_norm=flat(0.1))
+    ),
     "rate-zero": Planted("verl", dict(learning_rate=flat(0.0)), healthy=dict(learning_rate=ramp(1e-6, 0))),
     "most-tokens-silent": Planted("rlnotes", dict(clip_fraction=flat(0.7)), healthy=dict(clip_fraction=flat(0.2))),
     "first-ratio": Planted("rlnotes", dict(first_ratio=flat(0.1)), healthy=dict(first_ratio=[1e-6, *flat(0.1)[1:]])),
