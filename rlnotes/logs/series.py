@@ -74,8 +74,8 @@ class Series:
 
 
 def noise(values: Sequence[float]) -> float:
-    """Standard deviation of a value about a smooth trend with a few jumps: of a normal law, from the bends between three
-    neighbours, whose variance is six times its own; the largest tenth is left out.
+    """Standard deviation of a value about a smooth trend with a few jumps: of a normal law, from the bends between
+    three neighbours, whose variance is six times its own; the largest tenth is left out.
     """
     bends = sorted((a - 2 * b + c) ** 2 for a, b, c in zip(values, values[1:], values[2:], strict=False))
     few = 1 + 2 / len(values)  # a guess from few values may be too small

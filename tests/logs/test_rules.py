@@ -58,6 +58,7 @@ PLANTED = {
     "dead-clip": Planted("verl", settings=dict(clip_single=0.1), told=dict(clip_low=0.1)),
     "bypass-drops-correction": Planted("verl", settings=dict(bypass=True), told=dict(trainer_v1=False)),
     "k1-in-loss": Planted("slime", settings=dict(kl_in_loss=True), told=dict(kl_estimator="k2")),
+    "dead-kl": Planted("slime", settings=dict(kl_in_reward=0.1), told=dict(estimator="ppo")),
     "two-penalties": Planted("verl", settings=dict(kl_in_loss=True, kl_in_reward=True), told=dict(kl_in_reward=False)),
     "group-of-one": Planted("verl", settings=dict(estimator="grpo"), told=dict(group_size=8)),
     "gspo-clip-too-wide": Planted("trl", settings=dict(ratio="sequence"), told=dict(clip_low=3e-4)),
@@ -132,6 +133,7 @@ PLANTED = {
         "trl", dict(loss=flat(1e-8), gradient_norm=flat(0.5)), healthy=dict(gradient_norm=flat(0.0))
     ),
     "alarm-cannot-fire": Planted("verl", settings=dict(correction="token"), told=dict(correction_cap=5.0)),
+    "penalty-by-default": Planted("openrlhf", settings=dict(estimator="group_norm"), told=dict(kl_coefficient=0)),
     "maximum-at-the-cap": Planted(
         "trl", dict(weight_max=flat(2.99)), dict(correction=True), told=dict(correction_cap=10.0)
     ),
