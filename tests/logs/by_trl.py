@@ -1,0 +1,181 @@
+"""Runs of TRL's ``GRPOTrainer`` on a small Qwen2."""
+
+# pyright: reportMissingImports=false, reportArgumentType=false
+# TRL is optional: where it is missing, its types are unknown and the rest is checked all the same.
+
+import os
+
+os.environ |= dict(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", HF_DATASETS_OFFLINE="1")
+
+import math
+import warnings
+from collections.abc import Callable
+from copy import deepcopy
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel, PrinterCallback
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from rlnotes.bridge.models import evaluate, sample, up_to, warm_start
+from rlnotes.bridge.tasks import make_tokenizer, prompt_dataset, task_reward
+from rlnotes.lm.quantize import fake_quantized
+from rlnotes.lm.tasks import Task
+from tests.bridge.with_trl import made
+from tests.logs.run import TRLRun
+
+LIBRARY, LOG = f"trl {version('trl')}", "trainer_state.json"
+QUIET: dict[str, Any] = dict(
+    use_cpu=True,
+    bf16=False,
+    gradient_checkpointing=False,
+    dataloader_pin_memory=False,
+    save_strategy="no",
+    report_to="none",
+    disable_tqdm=True,
+)
+COMMON: dict[str, Any] = dict(
+    max_steps=40,
+    per_device_train_batch_size=128,
+    num_generations=8,
+    learning_rate=4e-4,
+    adam_beta2=0.95,
+    lr_scheduler_type="constant_with_warmup",
+    warmup_steps=10,
+    logging_steps=2,
+)
+
+
+def config(run: TRLRun) -> dict[str, Any]:
+    """The settings of ``GRPOConfig`` that are not its defaults."""
+    own = dict(max_completion_length=run.task.max_response_length, seed=run.seed)
+    return QUIET | COMMON | own | run.settings
+
+
+@cache
+def warm(task: Task, target: float, seed: int) -> Path:
+    """A folder with a model that is right in ``target`` of its answers."""
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(made.config("qwen", width=64))
+    warm_start(model, make_tokenizer(task.vocabulary), task, target, seed)
+    folder = Path(mkdtemp())
+    model.save_pretrained(folder)
+    return folder
+
+
+def train(run: TRLRun, scratch: Path) -> tuple[str, list[dict[str, float]], float, float]:
+    """The log as text, its rows, and held-out accuracy before and after."""
+    tokenizer = make_tokenizer(run.task.vocabulary)
+    folder = warm(run.task, run.warm, run.seed)
+    before = evaluate(AutoModelForCausalLM.from_pretrained(folder), tokenizer, run.task)
+    settings = config(run)
+    evaluated = settings.get("eval_strategy", "no") != "no"
+    with warnings.catch_warnings(action="ignore"):
+        trainer = GRPOTrainer(
+            str(folder),
+            [globals()[name](run.task, tokenizer) for name in run.rewards],
+            GRPOConfig(str(scratch), **settings),
+            train_dataset=prompt_dataset(run.task, run.prompts, torch.Generator().manual_seed(run.seed)),
+            eval_dataset=prompt_dataset(run.task, 128, torch.Generator().manual_seed(1), "heldout")
+            if evaluated
+            else None,
+            processing_class=tokenizer,
+            rollout_func=Engine(**run.engine) if run.engine else None,
+        )
+        trainer.use_vllm = trainer.use_vllm or run.engine is not None  # its correction, and what it logs of it
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+    trainer.state.save_to_json(str(scratch / LOG))
+    rows = [row for row in trainer.state.log_history if "loss" in row]
+    after = evaluate(trainer.model, tokenizer, run.task)
+    return (scratch / LOG).read_text(encoding="utf-8"), trainer.state.log_history, before, after
+
+
+class Engine:
+    """Samples as a server does, with weights that are rounded, or old, or at a wrong temperature."""
+
+    __name__ = "engine"
+
+    def __init__(self, weights: str = "float32", lag: int = 0, temperature: float = 1.0):
+        self.weights, self.lag, self.temperature = weights, lag, temperature
+        self.past: list[PreTrainedModel] = []
+
+    def __call__(self, prompts: list[str], trainer: Any) -> dict[str, Any]:
+        asked = trainer.processing_class(prompts, return_tensors="pt", padding=True, padding_side="left")
+        ids, mask = asked["input_ids"], asked["attention_mask"]
+        model = self.model(trainer.model)
+        generator = torch.Generator().manual_seed(int(torch.randint(2**31, ())))
+        drawn = sample(model, ids, mask, trainer.max_completion_length, generator)
+        with torch.no_grad():
+            logits = model(input_ids=torch.cat([ids, drawn], 1)).logits[:, ids.shape[1] - 1 : -1]
+        logp = logits.log_softmax(-1).gather(-1, drawn[..., None])[..., 0]
+        answers = [up_to(row, trainer.processing_class.eos_token_id) for row in drawn.tolist()]
+        return dict(
+            prompt_ids=ids.tolist(),
+            completion_ids=answers,
+            logprobs=[row[: len(answer)] for row, answer in zip(logp.tolist(), answers, strict=True)],
+        )
+
+    @torch.no_grad()
+    def model(self, model: PreTrainedModel) -> PreTrainedModel:
+        """The one that samples now."""
+        copy = deepcopy(model).eval()
+        for name, weight in copy.named_parameters():
+            if name.endswith("proj.weight"):
+                weight.copy_(fake_quantized(weight, self.weights, name))
+        copy.get_output_embeddings().weight.div_(self.temperature)
+        self.past = [*self.past, copy][-1 - self.lag :]
+        return self.past[0]
+
+
+def right(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
+    """1 for a right answer."""
+    return task_reward(task, tokenizer)
+
+
+def long(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
+    """A quarter of a point for each token: a bonus for work that is shown."""
+
+    def length(completion_ids: list[list[int]], **_: Any) -> list[float]:
+        return [len(ids) / 4 for ids in completion_ids]
+
+    return length
+
+
+def never(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
+    """A verifier that compares with a text that ends in a blank, which no answer does."""
+
+    def exact(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+        return [float(text == prompt[-2::-1] + " ") for prompt, text in zip(prompts, completions, strict=True)]
+
+    return exact
+
+
+def letters(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
+    """The share of the prompt's letters that stand anywhere in the answer: easier to check than their order."""
+
+    def found(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+        return [
+            sum(x in text for x in prompt[:-1]) / len(prompt[:-1])
+            for prompt, text in zip(prompts, completions, strict=True)
+        ]
+
+    return found
+
+
+def chance(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
+    """log of the share of right positions: minus infinity where there is none."""
+
+    def log_share(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+        shares = [
+            sum(a == b for a, b in zip(prompt[-2::-1], text, strict=False)) / len(prompt[:-1])
+            for prompt, text in zip(prompts, completions, strict=True)
+        ]
+        return [math.log(share) if share else -math.inf for share in shares]
+
+    return log_share
