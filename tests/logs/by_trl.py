@@ -10,7 +10,6 @@ os.environ |= dict(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", HF_DATASETS
 import math
 import warnings
 from collections.abc import Callable
-from copy import deepcopy
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -36,14 +35,15 @@ QUIET: dict[str, Any] = dict(
     gradient_checkpointing=False,
     dataloader_pin_memory=False,
     save_strategy="no",
+    per_device_eval_batch_size=256,
     report_to="none",
     disable_tqdm=True,
 )
 COMMON: dict[str, Any] = dict(
     max_steps=40,
-    per_device_train_batch_size=128,
-    num_generations=8,
-    learning_rate=4e-4,
+    per_device_train_batch_size=256,
+    num_generations=16,
+    learning_rate=3e-4,
     adam_beta2=0.95,
     lr_scheduler_type="constant_with_warmup",
     warmup_steps=10,
@@ -76,7 +76,7 @@ def train(run: TRLRun, scratch: Path) -> tuple[str, list[dict[str, float]], floa
     settings = config(run)
     evaluated = settings.get("eval_strategy", "no") != "no"
     with warnings.catch_warnings(action="ignore"):
-        trainer = GRPOTrainer(
+        trainer = (Served if run.engine else GRPOTrainer)(
             str(folder),
             [globals()[name](run.task, tokenizer) for name in run.rewards],
             GRPOConfig(str(scratch), **settings),
@@ -87,13 +87,19 @@ def train(run: TRLRun, scratch: Path) -> tuple[str, list[dict[str, float]], floa
             processing_class=tokenizer,
             rollout_func=Engine(**run.engine) if run.engine else None,
         )
-        trainer.use_vllm = trainer.use_vllm or run.engine is not None  # its correction, and what it logs of it
         trainer.remove_callback(PrinterCallback)
         trainer.train()
     trainer.state.save_to_json(str(scratch / LOG))
-    rows = [row for row in trainer.state.log_history if "loss" in row]
     after = evaluate(trainer.model, tokenizer, run.task)
     return (scratch / LOG).read_text(encoding="utf-8"), trainer.state.log_history, before, after
+
+
+class Served(GRPOTrainer):
+    """As with vLLM: the mismatch is corrected and logged. Who samples is ``rollout_func``."""
+
+    def _generate(self, prompts: Any) -> Any:
+        self.use_vllm, self._last_loaded_step = True, self.state.global_step  # no server waits for weights
+        return super()._generate(prompts)
 
 
 class Engine:
@@ -124,7 +130,8 @@ class Engine:
     @torch.no_grad()
     def model(self, model: PreTrainedModel) -> PreTrainedModel:
         """The one that samples now."""
-        copy = deepcopy(model).eval()
+        copy = type(model)(model.config).eval()  # not a deepcopy: accelerate has replaced the method forward
+        copy.load_state_dict(model.state_dict())
         for name, weight in copy.named_parameters():
             if name.endswith("proj.weight"):
                 weight.copy_(fake_quantized(weight, self.weights, name))
@@ -139,10 +146,10 @@ def right(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
 
 
 def long(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
-    """A quarter of a point for each token: a bonus for work that is shown."""
+    """A point for each token: a bonus for work that is shown."""
 
     def length(completion_ids: list[list[int]], **_: Any) -> list[float]:
-        return [len(ids) / 4 for ids in completion_ids]
+        return [float(len(ids)) for ids in completion_ids]
 
     return length
 
