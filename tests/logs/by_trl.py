@@ -155,10 +155,10 @@ def long(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
 
 
 def never(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
-    """A verifier that compares with a text that ends in a blank, which no answer does."""
+    """A verifier that compares with a text that ends in a full stop, which no answer has."""
 
     def exact(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
-        return [float(text == prompt[-2::-1] + " ") for prompt, text in zip(prompts, completions, strict=True)]
+        return [float(text == prompt[-2::-1] + ".") for prompt, text in zip(prompts, completions, strict=True)]
 
     return exact
 
