@@ -7,13 +7,12 @@ import os
 
 os.environ |= dict(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", HF_DATASETS_OFFLINE="1")
 
-import math
 import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -22,7 +21,8 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from rlnotes.bridge.models import evaluate, sample, up_to, warm_start
-from rlnotes.bridge.tasks import make_tokenizer, prompt_dataset, task_reward
+from rlnotes.bridge.tasks import Reward, make_tokenizer, prompt_dataset, task_reward
+from rlnotes.lm.config import RolloutWeights
 from rlnotes.lm.quantize import fake_quantized
 from rlnotes.lm.tasks import Task
 from tests.bridge.with_trl import made
@@ -58,32 +58,28 @@ def config(run: TRLRun) -> dict[str, Any]:
 
 
 @cache
-def warm(task: Task, target: float, seed: int) -> Path:
-    """A folder with a model that is right in ``target`` of its answers."""
+def warm(task: Task, target: float, seed: int) -> TemporaryDirectory[str]:
+    """A folder, gone when this process ends, with a model that is right in ``target`` of its answers."""
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(made.config("qwen", width=64))
     warm_start(model, make_tokenizer(task.vocabulary), task, target, seed)
-    folder = Path(mkdtemp())
-    model.save_pretrained(folder)
+    folder = TemporaryDirectory()
+    model.save_pretrained(folder.name)
     return folder
 
 
 def train(run: TRLRun, scratch: Path) -> tuple[str, list[dict[str, float]], float, float]:
     """The log as text, its rows, and held-out accuracy before and after."""
     tokenizer = make_tokenizer(run.task.vocabulary)
-    folder = warm(run.task, run.warm, run.seed)
+    folder = warm(run.task, run.warm, run.seed).name
     before = evaluate(AutoModelForCausalLM.from_pretrained(folder), tokenizer, run.task)
-    settings = config(run)
-    evaluated = settings.get("eval_strategy", "no") != "no"
     with warnings.catch_warnings(action="ignore"):
         trainer = (Served if run.engine else GRPOTrainer)(
-            str(folder),
-            [globals()[name](run.task, tokenizer) for name in run.rewards],
-            GRPOConfig(str(scratch), **settings),
+            folder,
+            [REWARDS[name](run.task, tokenizer) for name in run.rewards],
+            GRPOConfig(str(scratch), **config(run)),
             train_dataset=prompt_dataset(run.task, run.prompts, torch.Generator().manual_seed(run.seed)),
-            eval_dataset=prompt_dataset(run.task, 128, torch.Generator().manual_seed(1), "heldout")
-            if evaluated
-            else None,
+            eval_dataset=prompt_dataset(run.task, 128, torch.Generator().manual_seed(1), "heldout"),
             processing_class=tokenizer,
             rollout_func=Engine(**run.engine) if run.engine else None,
         )
@@ -103,12 +99,10 @@ class Served(GRPOTrainer):
 
 
 class Engine:
-    """Samples as a server does, with weights that are rounded, or old, or at a wrong temperature."""
+    """Samples as a server does, with weights that are rounded, or ``lag`` updates old. Prompts have one width."""
 
-    __name__ = "engine"
-
-    def __init__(self, weights: str = "float32", lag: int = 0, temperature: float = 1.0):
-        self.weights, self.lag, self.temperature = weights, lag, temperature
+    def __init__(self, weights: RolloutWeights = "float32", lag: int = 0):
+        self.weights, self.lag = weights, lag
         self.past: list[PreTrainedModel] = []
 
     def __call__(self, prompts: list[str], trainer: Any) -> dict[str, Any]:
@@ -135,17 +129,11 @@ class Engine:
         for name, weight in copy.named_parameters():
             if name.endswith("proj.weight"):
                 weight.copy_(fake_quantized(weight, self.weights, name))
-        copy.get_output_embeddings().weight.div_(self.temperature)
         self.past = [*self.past, copy][-1 - self.lag :]
         return self.past[0]
 
 
-def right(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
-    """1 for a right answer."""
-    return task_reward(task, tokenizer)
-
-
-def long(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
+def long(task: Task, tokenizer: Any) -> Reward:
     """A point for each token: a bonus for work that is shown."""
 
     def length(completion_ids: list[list[int]], **_: Any) -> list[float]:
@@ -154,7 +142,7 @@ def long(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
     return length
 
 
-def never(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
+def never(task: Task, tokenizer: Any) -> Reward:
     """A verifier that compares with a text that ends in a full stop, which no answer has."""
 
     def exact(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
@@ -163,7 +151,7 @@ def never(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
     return exact
 
 
-def letters(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
+def letters(task: Task, tokenizer: Any) -> Reward:
     """The share of the prompt's letters that stand anywhere in the answer: easier to check than their order."""
 
     def found(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
@@ -175,14 +163,4 @@ def letters(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
     return found
 
 
-def chance(task: Task, tokenizer: Any) -> Callable[..., list[float]]:
-    """log of the share of right positions: minus infinity where there is none."""
-
-    def log_share(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
-        shares = [
-            sum(a == b for a, b in zip(prompt[-2::-1], text, strict=False)) / len(prompt[:-1])
-            for prompt, text in zip(prompts, completions, strict=True)
-        ]
-        return [math.log(share) if share else -math.inf for share in shares]
-
-    return log_share
+REWARDS: dict[str, Callable[..., Reward]] = dict(right=task_reward, long=long, never=never, letters=letters)

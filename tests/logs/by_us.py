@@ -26,8 +26,9 @@ class Misjudged(Parts):
 
 
 def config(run: OurRun) -> dict[str, Any]:
-    """What the run was told, whole."""
-    return asdict(TrainConfig(**run.settings, seed=run.seed))
+    """What the run was told, whole; as in a checkpoint, an objective of its own is called custom."""
+    own = dict(recipe="custom") if run.choices else {}
+    return asdict(TrainConfig(**run.settings, seed=run.seed)) | own
 
 
 def train(run: OurRun, scratch: Path) -> tuple[str, list[dict[str, float]], float, float]:

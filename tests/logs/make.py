@@ -114,6 +114,7 @@ def said(entry: dict[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the runs that are asked for, one after the other; each is kept when it has ended."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--only", nargs="+", metavar="NAME", choices=[run.name for run in RUNS], help="these runs alone"

@@ -59,7 +59,9 @@ class OurRun(Run):
 class TRLRun(Run):
     """By TRL's ``GRPOTrainer``, on a small Qwen2 that can do the task now and then.
 
-    ``rewards`` are functions of :mod:`tests.logs.rewards`, ``engine`` a sampler of :mod:`tests.logs.engine` in vLLM's place.
+    ``warm`` is the share of right answers at which its warm start ends, ``rewards`` are names of
+    :data:`tests.logs.by_trl.REWARDS`, ``prompts`` is how many there are to learn from, and ``engine`` what is told to a
+    :class:`tests.logs.by_trl.Engine`, which samples in the place of vLLM.
     """
 
     task: Task

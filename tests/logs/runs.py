@@ -16,6 +16,7 @@ from tests.logs.tasks import Words, right_and_long
 
 OURS: dict[str, Any] = dict(steps=45, prompts=16, group_size=16)
 PASSES: dict[str, Any] = OURS | dict(steps=30, epochs=4)
+SHORT: dict[str, Any] = OURS | dict(steps=30)
 STALE: dict[str, Any] = OURS | dict(steps=30, epochs=2, minibatches=4, measure_shift=True)
 BY_HEART: dict[str, Any] = dict(
     max_steps=60, logging_steps=3, num_iterations=2, learning_rate=1e-3, eval_strategy="steps", eval_steps=12
@@ -38,7 +39,7 @@ FAULTY: tuple[Run, ...] = (
         fault="equal_groups",
         note="random weights never solve the task",
         sign=Sign("wasted_groups", "above", 0.99),
-        settings=OURS | dict(warm_start="none"),
+        settings=SHORT | dict(warm_start="none"),
     ),
     OurRun(
         name="learning_rate_ours",
@@ -46,7 +47,7 @@ FAULTY: tuple[Run, ...] = (
         fault="learning_rate",
         note="3e-2, where 1e-3 learns",
         sign=Sign("reward", "below", 0.05),
-        settings=OURS | dict(learning_rate=3e-2),
+        settings=SHORT | dict(learning_rate=3e-2),
     ),
     TRLRun(
         name="learning_rate_trl",
@@ -80,7 +81,7 @@ FAULTY: tuple[Run, ...] = (
         fault="no_warm_up",
         note="at 4e-3, which learns with a warm-up of 20 updates",
         sign=Sign("reward", "below", 0.05),
-        settings=OURS | dict(learning_rate=4e-3, warmup_updates=0),
+        settings=SHORT | dict(learning_rate=4e-3, warmup_updates=0),
     ),
     OurRun(
         name="no_warm_up_dr_grpo",
@@ -88,7 +89,7 @@ FAULTY: tuple[Run, ...] = (
         fault="no_warm_up",
         note="at 4e-3, which learns with a warm-up of 20 updates",
         sign=Sign("reward", "below", 0.05),
-        settings=OURS | dict(recipe="dr_grpo", learning_rate=4e-3, warmup_updates=0),
+        settings=SHORT | dict(recipe="dr_grpo", learning_rate=4e-3, warmup_updates=0),
         seed=3,
     ),
     TRLRun(
@@ -190,7 +191,7 @@ FAULTY: tuple[Run, ...] = (
         fault="temperature",
         note="the sampler's temperature is 1.5, the trainer's 1",
         sign=Sign("mismatch", "above", 0.05),
-        settings=OURS,
+        settings=SHORT,
         task=Words(6),
         sampled_at=1.5,
         seed=2,
@@ -201,7 +202,7 @@ FAULTY: tuple[Run, ...] = (
         fault="temperature",
         note="the sampler's temperature is 1.4, the trainer's 1",
         sign=Sign("mismatch", "above", 0.05),
-        settings=OURS,
+        settings=SHORT,
         sampled_at=1.4,
     ),
     TRLRun(
@@ -255,10 +256,10 @@ FAULTY: tuple[Run, ...] = (
         name="memorised_sort",
         half="judging",
         fault="memorised",
-        note="8 prompts, and 30 rounds on them",
-        sign=Sign("eval_reward", "below", 0.3),
+        note="16 prompts, and 30 rounds on them",
+        sign=Sign("eval_reward", "below", 0.4, since=36),
         task=Sort(4),
-        prompts=8,
+        prompts=16,
         settings=BY_HEART,
     ),
     TRLRun(

@@ -37,10 +37,5 @@ class Words(Reverse):
 
 
 def right_and_long(task: Task, rollout: Rollout) -> Tensor:
-    """A point for each token, as an eager "show your work" bonus: a long response beats a right one."""
+    """A point for being right, and one for each token: a long response beats a right one."""
     return task.reward(rollout) + rollout.mask.sum(-1)
-
-
-def constant(task: Task, rollout: Rollout) -> Tensor:
-    """A verifier that always says no, because it compares with a text that ends in a blank."""
-    return torch.zeros(len(rollout.tokens))
