@@ -247,10 +247,10 @@ FAULTY: tuple[Run, ...] = (
         half="tuning",
         fault="memorised",
         note="16 prompts, and 30 rounds on them",
-        sign=Sign("eval_reward", "below", 0.12),
+        sign=Sign("eval_reward", "below", 0.4, since=36),
         task=Reverse(5),
         prompts=16,
-        settings=BY_HEART,
+        settings=BY_HEART | dict(learning_rate=4e-4),
     ),
     TRLRun(
         name="memorised_sort",
