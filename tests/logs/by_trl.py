@@ -51,6 +51,11 @@ COMMON: dict[str, Any] = dict(
 )
 
 
+def task_of(run: TRLRun) -> Task:
+    """What it learns."""
+    return run.task
+
+
 def config(run: TRLRun) -> dict[str, Any]:
     """The settings of ``GRPOConfig`` that are not its defaults."""
     own = dict(max_completion_length=run.task.max_response_length, seed=run.seed)

@@ -10,6 +10,7 @@ from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.parts import Parts
 from rlnotes.lm.record import read_metrics, recorded
 from rlnotes.lm.rollout import Rollout, SamplingTransform
+from rlnotes.lm.tasks import Task, make_task
 from rlnotes.lm.trainer import Trainer
 from tests.logs.run import OurRun, Reward
 
@@ -23,6 +24,11 @@ class Misjudged(Parts):
 
     def rewards(self, rollout: Rollout) -> Tensor:
         return self.judge(self.learner.task, rollout)
+
+
+def task_of(run: OurRun) -> Task:
+    """What it learns."""
+    return run.task or make_task(run.settings.get("task", TrainConfig.task), run.settings.get("size"))
 
 
 def config(run: OurRun) -> dict[str, Any]:

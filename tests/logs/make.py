@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+
 from tests.logs import by_us
 from tests.logs.run import OurRun, Run
 from tests.logs.runs import RUNS
@@ -40,6 +42,7 @@ def made(run: Run) -> tuple[str, dict[str, Any]]:
         half=run.half,
         fault=run.fault,
         library=maker.LIBRARY,
+        task=repr(maker.task_of(run)),
         log=f"{run.name}/{maker.LOG}",
         config=f"{run.name}/config.json",
         visible_from=visible_from(run, rows),
@@ -120,6 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--only", nargs="+", metavar="NAME", choices=[run.name for run in RUNS], help="these runs alone"
     )
     only = parser.parse_args(arguments).only
+    torch.set_num_threads(1)  # sums in the same order wherever there are more
     for run in RUNS:
         if only is None or run.name in only:
             text, entry = made(run)
