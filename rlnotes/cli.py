@@ -127,8 +127,8 @@ class Compare:
     """a name of rlnotes.chapters.studies.COMPARISONS"""
     out: Path
     """the table, a .csv file; runs that it holds already are not made again"""
-    seeds: int = 5
-    """runs of each method"""
+    seeds: int = 10
+    """runs of each method; where learning rates are chosen first, of each at its own"""
     workers: int = 1
     """runs at the same time, each on one thread"""
 
@@ -136,10 +136,12 @@ class Compare:
         """Make the missing runs."""
         from rlnotes.chapters.studies import COMPARISONS
         from rlnotes.studies.runner import follow as follow_runs
+        from rlnotes.studies.runner import hold
 
         if self.name not in COMPARISONS:
             raise ValueError(f"unknown comparison {self.name!r}; choose one of {', '.join(COMPARISONS)}")
-        return make_table(follow_runs, COMPARISONS[self.name], self.out, self.seeds, self.workers)
+        study = COMPARISONS[self.name]
+        return make_table(hold if study.first else follow_runs, study, self.out, self.seeds, self.workers)
 
 
 @dataclass
@@ -221,7 +223,9 @@ class Arena:
     def __call__(self) -> int:
         """Make the missing runs, draw, and print the ranking and what may be concluded."""
         from rlnotes.notebook.arena import report
-        from rlnotes.studies.arena import ARENA_TASKS, EVERY, arena, hold, try_out
+        from rlnotes.studies.arena import ARENA_TASKS, EVERY, arena, try_out
+        from rlnotes.studies.runner import hold
+        from rlnotes.studies.scores import tuned
 
         if self.seeds < 2:
             raise ValueError(f"seeds is {self.seeds}; an interval needs at least 2 runs")
@@ -230,7 +234,7 @@ class Arena:
         tasks = self.tasks or tuple(ARENA_TASKS)
         study = arena(self.recipes or EVERY, tasks, self.rates, tokens=self.tokens, device=self.device)
         try_out(study)
-        return make_and_tell(hold, study, self.out, self.seeds, self.workers, report)
+        return make_and_tell(partial(hold, best=tuned), study, self.out, self.seeds, self.workers, report)
 
 
 @dataclass

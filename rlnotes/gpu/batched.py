@@ -25,14 +25,14 @@ from rlnotes.lm.collection import Collection, Sampled, collect
 from rlnotes.lm.config import Metrics, TrainConfig
 from rlnotes.lm.parts import batch_of, minibatches
 from rlnotes.lm.report import first_look, gradient_of, update_sums
-from rlnotes.lm.rollout import Rollout
+from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.sampler import response_logits, taken
 from rlnotes.lm.shard import Shard
 from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.versions import Snapshots
 from rlnotes.objectives import Batch, Choices, policy_loss
 
-OWN = ("seed", "recipe", "learning_rate")  # settings in which the runs of a batch may differ
+OWN = ("seed", "start", "recipe", "learning_rate")  # settings in which the runs of a batch may differ
 Tensors = dict[str, Any]  # by name; what an objective does without is None, or missing
 
 
@@ -233,13 +233,13 @@ class BatchedStep(RecordedParts):
         return [torch.cat(one) for one in zip(*found, strict=True)]
 
     @unread()
-    def evaluate(self, prompts: int) -> list[float]:
+    def evaluate(self, prompts: int, transform: SamplingTransform | None = None) -> list[float]:
         """What :meth:`Trainer.evaluate` gives for each run: the mean reward of held-out ``prompts``."""
         first, r, device = self.learner, len(self.trainers), self.learner.device
         drawn = first.task.sample(prompts, torch.Generator().manual_seed(0), "heldout").prompts.to(device)
         generator = torch.Generator(device).manual_seed(0)
         shard = RunsShard(generators=(generator,), of_run=torch.zeros(r, dtype=torch.long, device=device))
-        sampler = replace(self.sampler, transform=first.transform, behavior=Behavior(), top_logp=0)
+        sampler = replace(self.sampler, transform=transform or first.transform, behavior=Behavior(), top_logp=0)
         rollout = sampler.sample(self.models, drawn.repeat(r, 1), 1, generator, shard=shard)
         return first.task.reward(rollout).view(r, -1).mean(-1).tolist()
 

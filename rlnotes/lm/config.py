@@ -134,6 +134,8 @@ class TrainConfig:
     """RL trains low-rank adapters of this rank only, on every linear layer (LoRA); 0: all weights"""
     warm_start: Literal["shipped", "train", "none"] = "shipped"
     """shipped: use the package's weights if it has them, else train; train: always train; none: random weights"""
+    start: int = 0
+    """number of the shipped warm start, where a task has several: misled, needle and ledger have 0, 1, 2"""
     warm_target: float = 0.35
     """sampled accuracy at which the supervised warm start stops"""
     warm_batch: int = 64
@@ -158,7 +160,7 @@ class TrainConfig:
         counts = ("prompts", "epochs", "minibatches", "micro_batches", "most_rounds", "warm_batch", "rollout_blocks")
         within(self, 1, *counts, "threads", most=MANY)
         within(self, 0, "steps", "warmup_updates", "warm_limit", most=MOST_STEPS)
-        within(self, 0, "lora_rank", most=MANY)
+        within(self, 0, "lora_rank", "start", most=MANY)
         within(self, 0, "seed", most=2**63 - 1)  # what torch takes, and room for the seeds derived from it
         within(self, 0, "warm_target", "switch", most=1)
         within(self, 0, "logit_noise", most=1000)

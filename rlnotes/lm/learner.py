@@ -19,6 +19,7 @@ from rlnotes.lm.sampler import Sampler, response_logits, token_logp
 from rlnotes.lm.shard import ALONE, Shard
 from rlnotes.lm.tasks import Split, Task, make_task
 from rlnotes.lm.versions import Snapshots
+from rlnotes.lm.warm_start import starts
 from rlnotes.objectives import RECIPES, Choices
 
 COUNTS = ("warm_updates", "updates", "step", "tokens")
@@ -138,6 +139,12 @@ def needed(
         task = make_task(config.task, config.size)
         for split in get_args(Split):
             task.sample(1, torch.Generator().manual_seed(0), split)  # a small task may have none
+        there = starts(config.task, config.size, config.preset)
+        if config.start >= max(1, there) and config.warm_start == "shipped":
+            raise ValueError(
+                f"start is {config.start}, and with the package come {there} of {config.task} at this size and preset, "
+                "counted from 0; take one of them, or warm_start train"
+            )
     return task, choices, present(config.device)
 
 

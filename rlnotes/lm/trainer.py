@@ -64,8 +64,9 @@ class Trainer(Learner):
         self.run_id = uuid.uuid4().hex  # of its checkpoints, and of trainers that go on from them
         self.left_generators: dict[str, Tensor] = {}  # their states, of other kinds of device
         self.parts = self.make_parts()
-        if config.warm_start == "shipped" and task is None and has_weights(config.task, config.size, config.preset):
-            load_weights(self.model, config.task, config.size, config.preset)
+        which = config.task, config.size, config.preset, config.start
+        if config.warm_start == "shipped" and task is None and has_weights(*which):
+            load_weights(self.model, *which)
             self.warm = True
         if self.warm or config.warm_start == "none":
             self.begin_rl()
@@ -106,8 +107,8 @@ class Trainer(Learner):
         measured at the end only.
         """
         config = self.config
-        loss = warm_loss(self.model, self.task, config.warm_batch, self.data_generator, self.dtype, self.shard)
-        limit, every, learning_rate = warm_schedule(self.task, config, self.warm_updates)
+        task, learning_rate, limit, every = warm_schedule(self.task, config, self.warm_updates)
+        loss = warm_loss(self.model, task, config.warm_batch, self.data_generator, self.dtype, self.shard)
         loss.backward()
         gradient_norm = self.update(learning_rate, self.warm_updates)
         self.warm_updates += 1

@@ -3,8 +3,10 @@
 It learns from right answers, or from a base policy that is written down.
 """
 
+from bisect import bisect
 from importlib.resources import files
-from typing import Any
+from itertools import accumulate, count
+from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import load
@@ -16,36 +18,62 @@ from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, response_mask
 from rlnotes.lm.sampler import response_logits
 from rlnotes.lm.shard import ALONE, Shard
-from rlnotes.lm.tasks import Task, make_task
+from rlnotes.lm.tasks import Misled, Task, make_task
 from rlnotes.lm.tasks.rare_tokens import DistilledTask
 from rlnotes.lm.tasks.task import TimedStart
 
-# The warm start of a task whose examples are half wrong stops by its length: their accuracy has a ceiling of 1/2.
-SHIPPED: tuple[dict[str, Any], ...] = (
-    dict(task="reverse", size=8),
-    dict(task="sort", size=6),
-    dict(task="sort", size=8),
-    dict(task="ramble", size=2, warm_target=1.0, warm_limit=300),
+
+class Start(NamedTuple):
+    """A warm start that comes with the package: what it is trained with, from the seed ``number``.
+
+    A ``teacher`` shows how instead of the task; the reward stays that of the task.
+    """
+
+    settings: dict[str, Any]
+    number: int = 0
+    teacher: Task | None = None
+
+
+MILDER = (0.0, 0.0, 0.0, 0.0, 0.60, 0.80, 0.92, 0.98), (0.0, 0.0, 0.0, 0.0, 0.55, 0.75, 0.90, 0.97)
+"""chances of ``misled`` in its second and third start, whose greedy accuracies shall not be the first one's"""
+_MISLED, _NEEDLE, _LEDGER = (
     dict(task="misled", size=5, warm_batch=128),
     dict(task="needle", size=4),
-    dict(task="renamed", size=6),
+    dict(task="ledger", size=64),
+)
+
+# The warm start of a task whose examples are half wrong stops by its length: their accuracy has a ceiling of 1/2.
+SHIPPED = (
+    Start(dict(task="reverse", size=8)),
+    Start(dict(task="sort", size=6)),
+    Start(dict(task="sort", size=8)),
+    Start(dict(task="ramble", size=2, warm_target=1.0, warm_limit=300)),
+    Start(dict(task="renamed", size=6)),
+    Start(_MISLED),
+    *(Start(_MISLED, number, Misled(5, mistaken)) for number, mistaken in enumerate(MILDER, 1)),
+    *(Start(settings, number) for settings in (_NEEDLE, _LEDGER) for number in range(3)),
 )
 
 
-def file_name(task: str, size: int | None, preset: str) -> str:
+def file_name(task: str, size: int | None, preset: str, start: int = 0) -> str:
     """File name of a task's weights; ``size`` None is the task's default."""
     chosen = getattr(make_task(task, size), "size", None)
-    return f"{task.replace('/', '-')}-{chosen}-{preset}.safetensors"
+    return f"{task.replace('/', '-')}-{chosen}-{preset}{f'-{start}' * (start > 0)}.safetensors"
 
 
-def has_weights(task: str, size: int | None, preset: str) -> bool:
-    """True if the package ships warm-start weights for this task, size and preset."""
-    return files("rlnotes.lm").joinpath("weights", file_name(task, size, preset)).is_file()
+def has_weights(task: str, size: int | None, preset: str, start: int = 0) -> bool:
+    """True if the package ships weights of the warm start number ``start`` for this task, size and preset."""
+    return files("rlnotes.lm").joinpath("weights", file_name(task, size, preset, start)).is_file()
 
 
-def load_weights(model: Transformer, task: str, size: int | None, preset: str) -> None:
+def starts(task: str, size: int | None, preset: str) -> int:
+    """How many warm starts the package ships for this task, size and preset."""
+    return next(number for number in count() if not has_weights(task, size, preset, number))
+
+
+def load_weights(model: Transformer, task: str, size: int | None, preset: str, start: int = 0) -> None:
     """Put the shipped weights into ``model``. They are stored in float16 and become the model's own dtype."""
-    data = files("rlnotes.lm").joinpath("weights", file_name(task, size, preset)).read_bytes()
+    data = files("rlnotes.lm").joinpath("weights", file_name(task, size, preset, start)).read_bytes()
     model.load_state_dict(load(data))
 
 
@@ -79,12 +107,25 @@ def warm_loss(
     return F.kl_div(logits.log_softmax(-1), target, reduction="batchmean") * part
 
 
-def warm_schedule(task: Task, config: TrainConfig, updates: int) -> tuple[int, int, float]:
-    """Most updates of a warm start, how many lie between two looks at the accuracy, and the learning rate of the next.
+class Schedule(NamedTuple):
+    """Of a warm start's next update: whose examples it learns from and at what rate; and of all its updates how many
+    there are at most, and how many lie between two looks at the accuracy.
+    """
 
-    A task with a timed start knows the first and the last itself, and its accuracy is no reason to stop.
+    task: Task
+    learning_rate: float
+    limit: int
+    every: int
+
+
+def warm_schedule(task: Task, config: TrainConfig, updates: int) -> Schedule:
+    """What comes after so many ``updates``. A task with a timed start knows it itself, and its accuracy is no reason to
+    stop.
     """
     if not isinstance(task, TimedStart):
-        return config.warm_limit, 2, config.warm_learning_rate
-    learning_rate = task.warm_learning_rate * (1 - updates / task.warm_updates)
-    return min(config.warm_limit, task.warm_updates), task.warm_updates, learning_rate
+        return Schedule(task, config.warm_learning_rate, config.warm_limit, 2)
+    *ends, whole = accumulate(lesson.updates for lesson in task.lessons)
+    lesson = task.lessons[bisect(ends, updates)]
+    done = updates - max((end for end in ends if end <= updates), default=0)
+    learning_rate = lesson.learning_rate * (1 - done / lesson.updates)
+    return Schedule(lesson.task, learning_rate, min(config.warm_limit, whole), whole)

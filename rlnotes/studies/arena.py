@@ -8,16 +8,12 @@ stability laboratory: with one update per rollout many of the recipes are the sa
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import RECIPES, Choices
 from rlnotes.studies.methods import MISMATCHES
-from rlnotes.studies.runner import follow
-from rlnotes.studies.scores import tuned_methods
 from rlnotes.studies.study import Setting, Study, check_choice, crossed
-from rlnotes.studies.tables import read_table
 
 RATES = (5e-5, 1.5e-4, 5e-4)
 TUNING_SEEDS = (100, 101, 102)
@@ -90,13 +86,3 @@ def try_out(study: Study) -> None:
             Trainer(replace(study.config(name, 0), **small), choices=study.methods[name].choices).rl_step()
         except Exception as error:  # whatever a reader's own function raises
             raise ValueError(f"recipe {recipe!r} cannot be run on task {task!r}: {error}") from error
-
-
-def hold(study: Study, table: Path, seeds: int, workers: int) -> None:
-    """Make the missing runs of an arena: those for tuning, then ``seeds`` of each recipe on each task at its own rate.
-
-    Shows a progress bar for each of the two. Runs that ``table`` holds are not made again.
-    """
-    follow(study, table, seeds, workers, reported=())
-    chosen = tuned_methods(read_table(table.stem, table, table.with_suffix(".json")))
-    follow(study, table, seeds, workers, reported=chosen)

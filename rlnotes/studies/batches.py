@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from functools import cache
 
 from rlnotes.gpu.batched import BatchedStep, alone, in_common
+from rlnotes.lm.config import Metrics
 from rlnotes.lm.trainer import Trainer
-from rlnotes.studies.run import Curve, Row, run
+from rlnotes.studies.run import ACCURACIES, Curve, Row, run
 from rlnotes.studies.study import Study
 
 MOST_RUNS = 64  # in a batch: with more, a step takes longer in proportion
@@ -68,11 +69,15 @@ def run_batch(study: Study, runs: Sequence[Run]) -> list[list[Row]]:
 
 def follow(study: Study, runs: Sequence[Run], step: BatchedStep) -> list[list[Row]]:
     """Go on by ``step`` until all ``runs``, its own in their order, have ended or are lost. Returns their rows."""
-    accuracies = step.evaluate(study.prompts_evaluated)
-    curves = [Curve(study, method, accuracy) for (method, _), accuracy in zip(runs, accuracies, strict=True)]
+
+    def measure() -> list[Metrics]:
+        found = [step.evaluate(study.prompts_evaluated, how) for how in ACCURACIES.values()]
+        return [dict(zip(ACCURACIES, own, strict=True)) for own in zip(*found, strict=True)]
+
+    curves = [Curve(study, method, own) for (method, _), own in zip(runs, measure(), strict=True)]
     while not all(curve.ended for curve in curves):
         found = step()
-        measured = cache(lambda: step.evaluate(study.prompts_evaluated))
+        measured = cache(measure)
         for r, (curve, metrics, trainer) in enumerate(zip(curves, found, step.trainers, strict=True)):
             if curve.ended:
                 continue

@@ -1,27 +1,32 @@
 """One run of a study: its rows, as it goes on and to its end."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from rlnotes.lm.config import Metrics
 from rlnotes.lm.report import ClippedTokens
+from rlnotes.lm.rollout import SamplingTransform
 from rlnotes.lm.trainer import Trainer
 from rlnotes.studies.study import Study
 
 Row = dict[str, Any]  # a line of a table: metrics, or counts of a clipped token
+ACCURACIES = dict(accuracy=None, greedy=SamplingTransform(temperature=0))
+"""what is measured on held-out prompts: of responses that pi samples, and of the likeliest one"""
 
 
 def run(study: Study, method: str, seed: int) -> list[Row]:
-    """One run: a row for its start, with ``step`` 0, and one for each recorded. ``accuracy`` may be missing between.
+    """One run: a row for its start, with ``step`` 0, and one for each recorded. ``ACCURACIES`` may be missing between.
 
-    A run whose weights or gradient are no finite numbers any more is lost: ``accuracy`` is 0 from there to its end.
+    A run whose weights or gradient are no finite numbers any more is lost: they are 0 from there to its end.
     With ``count_clipped`` rows follow on the tokens clipped most often over the whole run.
     """
     trainer = Trainer(study.config(method, seed), choices=study.methods[method].choices)
     for _ in trainer.run(steps=0):  # the warm start, where no weights are shipped
         pass
-    measure = partial(trainer.evaluate, study.prompts_evaluated)
+
+    def measure() -> Metrics:
+        return {name: trainer.evaluate(study.prompts_evaluated, transform=how) for name, how in ACCURACIES.items()}
+
     curve = Curve(study, method, measure())
     clipped = ClippedTokens(len(trainer.task.vocabulary))
     try:
@@ -41,23 +46,23 @@ def run(study: Study, method: str, seed: int) -> list[Row]:
 
 
 class Curve:
-    """The rows of one run, as it goes on; the first is its start, with ``step`` 0 and its ``accuracy``."""
+    """The rows of one run, as it goes on; the first is its start, with ``step`` 0 and its ``accuracies``."""
 
-    def __init__(self, study: Study, method: str, accuracy: float):
+    def __init__(self, study: Study, method: str, accuracies: Metrics):
         self.study, self.budget = study, study.tokens_of(method)
-        self.rows: list[Row] = [dict(step=0, tokens=0, accuracy=accuracy)]
+        self.rows: list[Row] = [dict(step=0, tokens=0) | accuracies]
         self.ended = False
 
-    def take(self, trainer: Trainer, metrics: Metrics, measure: Callable[[], float]) -> None:
-        """Go on by a step of ``trainer``. ``measure`` gives its accuracy, if that is due."""
+    def take(self, trainer: Trainer, metrics: Metrics, measure: Callable[[], Metrics]) -> None:
+        """Go on by a step of ``trainer``. ``measure`` gives its accuracies, if that is due."""
         self.ended = trainer.tokens >= self.budget
         if self.ended or trainer.step % self.study.evaluate_every == 0:
-            metrics["accuracy"] = measure()
+            metrics |= measure()
         if self.ended or trainer.step % self.study.record_every == 0:
             self.rows.append(metrics)
 
     def lose(self, trainer: Trainer) -> None:
-        """End where ``trainer`` cannot go on: accuracy 0 from here to the last token."""
+        """End where ``trainer`` cannot go on: nothing is right from here to the last token."""
         self.ended = True
         for tokens in (trainer.tokens, max(trainer.tokens, self.budget)):
-            self.rows.append(dict(step=trainer.step, tokens=tokens, accuracy=0.0))
+            self.rows.append(dict(step=trainer.step, tokens=tokens) | dict.fromkeys(ACCURACIES, 0.0))

@@ -3,7 +3,7 @@
 import json
 import os
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import chain
 from multiprocessing import get_context
@@ -15,22 +15,27 @@ from rlnotes.processes import end_with_parent
 from rlnotes.studies.batches import batches, run_batch
 from rlnotes.studies.run import Row
 from rlnotes.studies.study import Study, compared, describe
-from rlnotes.studies.tables import COUNTERS, LABEL_NAMES, TOKEN_COLUMNS, Sheet, read_note, read_sheet
+from rlnotes.studies.tables import COUNTERS, LABEL_NAMES, TOKEN_COLUMNS, Sheet, Table, read_note, read_sheet, read_table
 
+Names = Collection[str] | None  # of methods; None: all
 MOST_SEEDS = 10_000
 MOST_WORKERS = 4 * (os.cpu_count() or 1)  # more on a core only wait for each other, each with the memory of a torch
 
 
-def missing(table: Path, study: Study, seeds: int, reported: Collection[str] | None = None) -> list[tuple[str, int]]:
-    """Runs (method, seed) that ``table`` does not hold to their end: tuning first, then seeds 0, 1, ... of the methods
-    that are ``reported``, or of all.
+def missing(
+    table: Path, study: Study, seeds: int, reported: Names = None, tuned: Names = None
+) -> list[tuple[str, int]]:
+    """Runs (method, seed) that ``table`` does not hold to their end: those for tuning of the methods to be ``tuned``,
+    then seeds 0, 1, ... of those that are ``reported``; None are all.
     """
     ended = set()
     if table.exists():
         sheet = _sheet(study, table)
         ended = sheet.runs.keys() - sheet.parts(study.tokens_of)
-    due = [(method, seed) for seed in study.tuning_seeds for method in study.methods]
-    told = [method for method in study.methods if reported is None or method in reported]
+    tried, told = (
+        [method for method in study.methods if names is None or method in names] for names in (tuned, reported)
+    )
+    due = [(method, seed) for seed in study.tuning_seeds for method in tried]
     due += [(method, seed) for seed in range(seeds) for method in told]
     return [one for one in due if one not in ended]
 
@@ -38,12 +43,13 @@ def missing(table: Path, study: Study, seeds: int, reported: Collection[str] | N
 def compare(
     study: Study,
     table: Path,
-    seeds: int = 5,
+    seeds: int = 10,
     workers: int = 1,
-    reported: Collection[str] | None = None,
+    reported: Names = None,
+    tuned: Names = None,
 ) -> Iterator[tuple[str, int]]:
     """Make the missing runs and append each to ``table``, a CSV file, when it has ended. Yields (method, seed).
-    Where only some methods are ``reported``, the others have runs for tuning alone. On a GPU runs are made in batches
+    Which ones are ``reported``, and which ones ``tuned``: see :func:`missing`. On a GPU runs are made in batches
     where they can be: see :func:`rlnotes.studies.batches.batches`.
 
     Beside it stands ``table.json``: the settings, the versions, and the kind of machine. The first run that has ended
@@ -56,7 +62,7 @@ def compare(
         check_note(study, table)
         if table.exists():
             mend(study, table)
-        yield from _make(study, table, batches(study, missing(table, study, seeds, reported)), workers)
+        yield from _make(study, table, batches(study, missing(table, study, seeds, reported, tuned)), workers)
 
 
 def _make(study: Study, table: Path, due: list[list[tuple[str, int]]], workers: int) -> Iterator[tuple[str, int]]:
@@ -153,10 +159,30 @@ def _short(value: float | str | None) -> str:
     return "" if value is None else f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-def follow(study: Study, table: Path, seeds: int, workers: int, reported: Collection[str] | None = None) -> None:
+def follow(study: Study, table: Path, seeds: int, workers: int, reported: Names = None, tuned: Names = None) -> None:
     """:func:`compare` with a progress bar that counts runs."""
     check(study, table, seeds, workers)
-    with bar(len(missing(table, study, seeds, reported))) as shown:
-        for method, seed in compare(study, table, seeds, workers, reported):
+    with bar(len(missing(table, study, seeds, reported, tuned))) as shown:
+        for method, seed in compare(study, table, seeds, workers, reported, tuned):
             shown.set_description(f"{method}, seed {seed}")
             shown.update()
+
+
+def hold(
+    study: Study, table: Path, seeds: int = 10, workers: int = 1, best: Callable[[Table, list[str]], str] = Table.best
+) -> None:
+    """Make the missing runs of a study with tuning seeds: those for tuning, until the ``best`` learning rate of each
+    grid has both its neighbours tried, or ends the grid; then ``seeds`` of each best.
+
+    Runs that ``table`` holds are not made again: after an interruption the same call goes on.
+    """
+    grids, tried, chosen = study.grids, set[str](), list[str]()
+    wanted = {name for name, one in study.methods.items() if not study.first or one.labels["rate"] in study.first}
+    while wanted:
+        tried |= wanted
+        follow(study, table, seeds, workers, reported=(), tuned=tried)
+        found = read_table(table.stem, table, table.with_suffix(".json"))
+        chosen = [best(found, [name for name in grid if name in tried]) for grid in grids]
+        places = [(grid, grid.index(top)) for grid, top in zip(grids, chosen, strict=True)]
+        wanted = {name for grid, i in places for name in grid[max(0, i - 1) : i + 2]} - tried
+    follow(study, table, seeds, workers, reported=chosen, tuned=tried)

@@ -17,7 +17,17 @@ from rlnotes.studies.tables import canonical
 
 MOST_TOKENS = 10**12
 METRICS = (
-    *("reward", "accuracy", "length", "length_wrong", "entropy", "gradient_norm", "no_gradient", "wasted_groups"),
+    *(
+        "reward",
+        "accuracy",
+        "greedy",
+        "length",
+        "length_wrong",
+        "entropy",
+        "gradient_norm",
+        "no_gradient",
+        "wasted_groups",
+    ),
     *("truncated", "mismatch", "rounds", "staleness", "update_shift", "lag", "ess_sequence"),
     *("bad_updates", "clipped_probability", "clipped_entropy"),
 )
@@ -59,10 +69,16 @@ class Study:
     """seeds of runs from which settings are chosen, and of which nothing is reported; the others count from 0"""
     metrics: tuple[str, ...] = METRICS
     """columns of the table besides method, seed, step and tokens"""
+    starts: int = 1
+    """warm starts among which the seeds go round: runs of one start are a cluster"""
+    first: tuple[str, ...] = ()
+    """learning rates, by their labels, that are tried first, and others only if need be; none: all are tried"""
+    margin: float | None = None
+    """two methods whose mean accuracy differs by less are alike: stated before the runs are made"""
 
     def __post_init__(self):
         within(self, 1, "tokens", most=MOST_TOKENS)
-        within(self, 1, "evaluate_every", "prompts_evaluated", "record_every", most=MANY)
+        within(self, 1, "evaluate_every", "prompts_evaluated", "record_every", "starts", most=MANY)
         for method in self.methods.values():
             if method.tokens is not None:
                 within(method, 1, "tokens", most=MOST_TOKENS)
@@ -71,13 +87,22 @@ class Study:
         """Raise ``ValueError`` for a method that cannot be run, before anything is written."""
         for name, method in self.methods.items():
             try:
-                needed(self.config(name, 0), choices=method.choices)
+                needed(self.config(name, self.starts - 1), choices=method.choices)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
 
     def config(self, method: str, seed: int) -> TrainConfig:
         """The settings of one run."""
-        return replace(self.base, seed=seed, **self.methods[method].changes)
+        return replace(self.base, seed=seed, start=seed % self.starts, **self.methods[method].changes)
+
+    @property
+    def grids(self) -> list[list[str]]:
+        """The methods that differ in their learning rate alone, the smallest rate first."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for name, method in self.methods.items():
+            key = tuple(value for label, value in method.labels.items() if label != "rate")
+            found.setdefault(key, []).append(name)
+        return [sorted(grid, key=lambda name: float(self.methods[name].labels["rate"])) for grid in found.values()]
 
     def tokens_of(self, method: str) -> int:
         """Response tokens of one run: the study's, unless the method has a number of its own."""
@@ -140,8 +165,9 @@ def describe(study: Study) -> dict[str, Any]:
             methods[name]["tokens"] = method.tokens
     made_of: dict[str, Any] = dict(question=study.question, base=_plain(asdict(study.base)), methods=methods)
     made_of["tokens"] = study.tokens
-    if study.tuning_seeds:
-        made_of["tuning_seeds"] = list(study.tuning_seeds)
+    for name in ("tuning_seeds", "first", "starts", "margin"):  # a table outlives an option that it does not use
+        if (value := getattr(study, name)) not in ((), 1, None):
+            made_of[name] = list(value) if isinstance(value, tuple) else value
     machine: dict[str, Any] = dict(
         python=platform.python_version(), torch=torch.__version__, processor=platform.machine()
     )

@@ -95,7 +95,7 @@ class Table:
     def command(self) -> str:
         """What makes the table again. An arena reports each recipe at one of its learning rates only."""
         seeds = len(next(iter(self.rows.values())))
-        if len(self.rows) < len(self.labels):
+        if len(self.rows) < len(self.labels) and "first" not in self.settings["comparison"]:
             return f"rlnotes arena --seeds {seeds} --out {self.name}"
         return f"rlnotes compare {self.name} --seeds {seeds} --out {self.name}.csv"
 
@@ -121,6 +121,19 @@ class Table:
     def mean(self, method: str, metric: str) -> np.ndarray:
         """Mean of all measurements after the start, of each seed, (seeds,): what is early and lasts is worth most."""
         return np.array([values[tokens > 0].mean() for tokens, values in self.curves(method, metric)])
+
+    def start(self, method: str, metric: str) -> np.ndarray:
+        """What was measured at the start of each seed, (seeds,)."""
+        return np.array([values[0] for _, values in self.curves(method, metric)])
+
+    def died(self, method: str) -> np.ndarray:
+        """Which runs ended below half of the best accuracy that they had reached, (seeds,) bool."""
+        return np.array([values[-1] < 0.5 * values.max() for _, values in self.curves(method, "accuracy")])
+
+    def starts_of(self, method: str) -> list[int]:
+        """The warm start of each seed, (seeds,); seeds go round them. Where there is one alone each seed is its own."""
+        starts = self.settings["comparison"].get("starts", 1)
+        return [seed % starts if starts > 1 else seed for seed in self.rows[method]]
 
     def best(self, methods: Sequence[str], metric: str = "accuracy") -> str:
         """The one whose tuning runs have the highest :meth:`mean`. What it then reaches, other seeds tell."""

@@ -5,6 +5,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from rlnotes.lm.tasks.countdown import Countdown
+from rlnotes.lm.tasks.ledger import Ledger
 from rlnotes.lm.tasks.misled import Misled
 from rlnotes.lm.tasks.ramble import Ramble
 from rlnotes.lm.tasks.rare_tokens import Needle, Renamed
@@ -18,6 +19,7 @@ __all__ = [
     "Countdown",
     "ExactMatchTask",
     "Examples",
+    "Ledger",
     "Misled",
     "Needle",
     "Ramble",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.tasks.task import Examples, TimedStart, Vocabulary, check_size, random_symbols, with_column
+from rlnotes.lm.tasks.task import Examples, Lesson, TimedStart, Vocabulary, check_size, random_symbols, with_column
 
 DIGITS, USUAL, NEW = "0123456789", "abcdefghij", "ABCDEFGHIJ"
 _HEAD = f"\n={DIGITS}{USUAL}{NEW}"  # 32 tokens that mean something; all others are junk
@@ -33,11 +33,13 @@ class Digits(DistilledTask):
 
     size: int = 6
 
-    warm_updates = 700
-    warm_learning_rate = 3e-3
-
     def __post_init__(self):
         check_size("size", self.size, 2, 8)
+
+    @property
+    def lessons(self) -> tuple[Lesson, ...]:
+        """One."""
+        return (Lesson(self, 700, 3e-3),)
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -7,7 +7,7 @@ prompt itself, so the two never overlap.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -121,13 +121,24 @@ class Task(ABC):
         return prompt, self.vocabulary.decode(rollout.tokens[row])
 
 
-class TimedStart(Task):
-    """A task whose warm start ends after a number of updates: the accuracy of its policy is no reason to stop."""
+class Lesson(NamedTuple):
+    """A part of a warm start: so many ``updates`` on the examples of ``task``.
 
-    warm_updates: int
-    """updates of the warm start"""
-    warm_learning_rate: float
-    """of its first update; it falls in a line to 0 behind the last"""
+    ``learning_rate`` is that of the first; it falls in a line to 0 behind the last.
+    """
+
+    task: Task
+    updates: int
+    learning_rate: float
+
+
+class TimedStart(Task):
+    """A task whose warm start ends after its lessons: the accuracy of its policy is no reason to stop."""
+
+    @property
+    @abstractmethod
+    def lessons(self) -> tuple[Lesson, ...]:
+        """What the warm start learns from, one after the other."""
 
 
 class ExactMatchTask(Task):
