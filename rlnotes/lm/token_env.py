@@ -97,6 +97,8 @@ TASKS = {
     "rlnotes/Sort-v0": "sort",
     "rlnotes/Add-v0": "add",
     "rlnotes/Ramble-v0": "ramble",
+    "rlnotes/Misled-v0": "misled",
+    "rlnotes/Ledger-v0": "ledger",
     "rlnotes/Needle-v0": "needle",
     "rlnotes/Renamed-v0": "renamed",
     "rlnotes/Countdown-v0": "countdown",

@@ -27,7 +27,8 @@ PANELS = {
 
 def panels(evidence: Table, methods: Mapping[str, str], metrics: Iterable[str] = PANELS, columns: int = 3) -> Figure:
     """A panel for each metric. ``methods`` maps what the legend says to a method: the median of the reported seeds,
-    and a band from the lowest to the highest. Raises ``ValueError`` for more methods than can be told apart.
+    and a band from the lowest to the highest. A dotted line is the greedy accuracy of the start, where it was measured.
+    Raises ``ValueError`` for more methods than can be told apart.
     """
     check_told_apart("methods", methods)
     metrics = list(metrics)
@@ -35,6 +36,11 @@ def panels(evidence: Table, methods: Mapping[str, str], metrics: Iterable[str] =
     for axis, metric in zip(axes, metrics, strict=True):
         for (label, method), style in zip(methods.items(), STYLES, strict=False):
             draw_band(axis, evidence.band(method, metric), label, style)
+        one = next(iter(methods.values()))
+        if metric == "accuracy" and all("greedy" in columns for columns in evidence.rows[one].values()):
+            axis.axhline(
+                evidence.start(one, "greedy").mean(), color="0.3", linestyle=":", linewidth=1, label="greedy, untrained"
+            )
         axis.set(title=PANELS.get(metric, metric), xlabel="tokens sampled (1000)")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure

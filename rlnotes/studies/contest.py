@@ -16,13 +16,15 @@ from rlnotes.objectives import Choices
 from rlnotes.objectives.gates import no_gate
 from rlnotes.studies.methods import METHODS
 from rlnotes.studies.study import Setting, Study, check_choice, crossed, short
-from rlnotes.studies.tables import Table
+from rlnotes.studies.tables import Table, grids
 from rlnotes.studies.verdicts import judge
 
-CLIPPED, UNCLIPPED, UNTRAINED = "grpo", "unclipped", "untrained"
+UNCLIPPED, UNTRAINED = "unclipped", "untrained"
 RATES = (1e-4, 2e-4, 4e-4, 8e-4)
 WIDER = 5  # learning rates beyond either end of a grid, tried if need be
 TUNING_SEEDS = (100, 101, 102)
+STARTS = 3
+ACCURACIES = ("greedy", "accuracy")
 BASE = TrainConfig(epochs=4, minibatches=4)
 
 
@@ -30,15 +32,11 @@ def contest(
     question: str,
     objectives: Sequence[str],
     tasks: Mapping[str, Setting],
-    *,
     tokens: int,
     margin: float,
     rates: Sequence[float] = RATES,
-    clipped: str = CLIPPED,
+    clipped: str = "grpo",
     base: TrainConfig = BASE,
-    starts: int = 3,
-    tuning_seeds: tuple[int, ...] = TUNING_SEEDS,
-    evaluate_every: int = 2,
 ) -> Study:
     """``objectives``, names of ``METHODS``, on ``tasks``, beside ``clipped`` and the same without its clip.
 
@@ -49,30 +47,16 @@ def contest(
     check_choice("objectives", (clipped, *objectives), METHODS)
     if len(rates) < 2:
         raise ValueError(f"rates is {tuple(rates)}; a grid that can be widened has at least 2")
-    named = {clipped: METHODS[clipped], UNCLIPPED: unclipped(METHODS[clipped])}
-    methods = crossed(named | {name: METHODS[name] for name in objectives}, "task", tasks, widened(rates))
+    without = replace(METHODS[clipped], gate=no_gate, keep=None, correction=None)
+    named = {clipped: METHODS[clipped], UNCLIPPED: without} | {name: METHODS[name] for name in objectives}
+    methods = crossed(named, "task", tasks, widened(rates))
     for name, method in methods.items():
         config = replace(base, **method.changes)
         length = make_task(config.task, config.size).max_response_length
         norm = config.gradient_clip * longest_push(method.choices, length)
         methods[name] = replace(method, changes={**method.changes, "gradient_clip": norm})
-    return Study(
-        question,
-        base,
-        methods,
-        tokens,
-        evaluate_every,
-        record_every=evaluate_every,
-        tuning_seeds=tuning_seeds,
-        first=tuple(map(short, rates)),
-        starts=starts,
-        margin=margin,
-    )
-
-
-def unclipped(choices: Choices) -> Choices:
-    """The same objective without clip, mask and correction."""
-    return replace(choices, gate=no_gate, keep=None, correction=None)
+    study = Study(question, base, methods, tokens, evaluate_every=2, record_every=2, tuning_seeds=TUNING_SEEDS)
+    return replace(study, first=tuple(map(short, rates)), starts=STARTS, margin=margin)
 
 
 def widened(rates: Sequence[float]) -> list[float]:
@@ -98,31 +82,24 @@ def longest_push(choices: Choices, length: int) -> int:
     return max(1, round(sum(map(abs, pushes))))
 
 
-def results(table: Table, clipped: str = CLIPPED) -> list[dict[str, Any]]:
+def results(table: Table, clipped: str = "grpo") -> list[dict[str, Any]]:
     """A row for the start and for each objective on each task of a contest, at its own rate, or "at an end" of those
     tried: greedy accuracy at the start and the end, sampled accuracy at the end and in the mean after the start, the
     share of runs that died, and of the mean the difference to ``clipped`` with its word.
     """
-    margin, found = table.settings["comparison"]["margin"], []
-    for task in dict.fromkeys(own["task"] for own in table.labels.values()):
-        grids: dict[str, list[str]] = {}
-        for name in table.where(task=task):
-            grids.setdefault(table.labels[name]["recipe"], []).append(name)
-        best = {recipe: table.best(grid) for recipe, grid in grids.items()}
-        theirs, clusters = table.mean(best[clipped], "accuracy"), table.starts_of(best[clipped])
-        greedy, sampled = (table.start(best[clipped], metric) for metric in ("greedy", "accuracy"))
-
-        def row(method: str, ends: Any, mean: Any, task=task, greedy=greedy, theirs=theirs, clusters=clusters, **own):
-            ends = dict(greedy=ends[0].mean(), sampled=ends[1].mean(), mean=mean.mean())
-            said = "" if method == clipped else str(judge(mean, theirs, margin, clusters))
-            start = {"task": task, "method": method, "start, greedy": greedy.mean()}
-            return start | own | ends | {f"less {clipped}": said}
-
-        found.append(row(UNTRAINED, (greedy, sampled), sampled, rate="", died=""))
-        for recipe, name in best.items():
-            rate, dead = table.labels[name]["rate"], table.died(name)
-            rate += ", at an end" if name in (grids[recipe][0], grids[recipe][-1]) else ""
-            ends = [table.last(name, metric, 1) for metric in ("greedy", "accuracy")]
-            died = f"{dead.sum()} of {len(dead)}"
-            found.append(row(recipe, ends, table.mean(name, "accuracy"), rate=rate, died=died))
+    found, best = [], {table.best(grid): grid for grid in grids(table.labels)}
+    reference = {table.labels[name]["task"]: name for name in best if table.labels[name]["recipe"] == clipped}
+    for name, grid in best.items():
+        own, against, dead = table.labels[name], reference[table.labels[name]["task"]], table.died(name)
+        greedy, sampled = (table.start(name, metric) for metric in ACCURACIES)
+        rate = own["rate"] + ", at an end" * (name in (grid[0], grid[-1]))
+        ends = [table.last(name, metric, 1).mean() for metric in ACCURACIES]
+        lines = [(own["recipe"], rate, f"{dead.sum()} of {len(dead)}", *ends, table.mean(name, "accuracy"))]
+        if name == against:
+            lines.insert(0, (UNTRAINED, "", "", greedy.mean(), sampled.mean(), sampled))
+        for method, *row, mean in lines:
+            told = judge(mean, table.mean(against, "accuracy"), table.margin, table.starts_of(name))
+            begin = {"task": own["task"], "method": method, "start, greedy": greedy.mean()}
+            columns = dict(zip(("rate", "died", "greedy", "sampled"), row, strict=True)) | dict(mean=mean.mean())
+            found.append(begin | columns | {f"less {clipped}": "" if method == clipped else str(told)})
     return found

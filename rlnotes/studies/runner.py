@@ -15,7 +15,17 @@ from rlnotes.processes import end_with_parent
 from rlnotes.studies.batches import batches, run_batch
 from rlnotes.studies.run import Row
 from rlnotes.studies.study import Study, compared, describe
-from rlnotes.studies.tables import COUNTERS, LABEL_NAMES, TOKEN_COLUMNS, Sheet, Table, read_note, read_sheet, read_table
+from rlnotes.studies.tables import (
+    COUNTERS,
+    LABEL_NAMES,
+    TOKEN_COLUMNS,
+    Sheet,
+    Table,
+    grids,
+    read_note,
+    read_sheet,
+    read_table,
+)
 
 Names = Collection[str] | None  # of methods; None: all
 MOST_SEEDS = 10_000
@@ -176,13 +186,13 @@ def hold(
 
     Runs that ``table`` holds are not made again: after an interruption the same call goes on.
     """
-    grids, tried, chosen = study.grids, set[str](), list[str]()
-    wanted = {name for name, one in study.methods.items() if not study.first or one.labels["rate"] in study.first}
+    labels, tried, chosen = {name: one.labels for name, one in study.methods.items()}, set[str](), list[str]()
+    wanted = {name for name, own in labels.items() if not study.first or own["rate"] in study.first}
     while wanted:
         tried |= wanted
         follow(study, table, seeds, workers, reported=(), tuned=tried)
         found = read_table(table.stem, table, table.with_suffix(".json"))
-        chosen = [best(found, [name for name in grid if name in tried]) for grid in grids]
-        places = [(grid, grid.index(top)) for grid, top in zip(grids, chosen, strict=True)]
+        chosen = [best(found, [name for name in grid if name in tried]) for grid in grids(labels)]
+        places = [(grid, grid.index(top)) for grid, top in zip(grids(labels), chosen, strict=True)]
         wanted = {name for grid, i in places for name in grid[max(0, i - 1) : i + 2]} - tried
     follow(study, table, seeds, workers, reported=chosen, tuned=tried)

@@ -113,12 +113,6 @@ def tuned(evidence: Table, methods: Sequence[str]) -> str:
     return max(methods, key=lambda method: np.mean(_scored(evidence, method, evidence.tuning)))
 
 
-def tuned_methods(evidence: Table) -> list[str]:
-    """The :func:`tuned` method of every recipe on every task of a table."""
-    pairs = dict.fromkeys((own["recipe"], own["task"]) for own in evidence.labels.values())
-    return [tuned(evidence, evidence.where(recipe=recipe, task=task)) for recipe, task in pairs]
-
-
 def _scored(evidence: Table, method: str, runs: Runs) -> list[float]:
     return [score(run, evidence.budget(method)) for run in runs[method].values()]
 

@@ -95,15 +95,6 @@ class Study:
         """The settings of one run."""
         return replace(self.base, seed=seed, start=seed % self.starts, **self.methods[method].changes)
 
-    @property
-    def grids(self) -> list[list[str]]:
-        """The methods that differ in their learning rate alone, the smallest rate first."""
-        found: dict[tuple[str, ...], list[str]] = {}
-        for name, method in self.methods.items():
-            key = tuple(value for label, value in method.labels.items() if label != "rate")
-            found.setdefault(key, []).append(name)
-        return [sorted(grid, key=lambda name: float(self.methods[name].labels["rate"])) for grid in found.values()]
-
     def tokens_of(self, method: str) -> int:
         """Response tokens of one run: the study's, unless the method has a number of its own."""
         own = self.methods[method].tokens

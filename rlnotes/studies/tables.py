@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,8 +127,13 @@ class Table:
         return np.array([values[0] for _, values in self.curves(method, metric)])
 
     def died(self, method: str) -> np.ndarray:
-        """Which runs ended below half of the best accuracy that they had reached, (seeds,) bool."""
-        return np.array([values[-1] < 0.5 * values.max() for _, values in self.curves(method, "accuracy")])
+        """Which runs :func:`died`, (seeds,) bool."""
+        return np.array([died(values) for _, values in self.curves(method, "accuracy")])
+
+    @property
+    def margin(self) -> float | None:
+        """Of accuracy, as it was stated before the runs were made."""
+        return self.settings["comparison"].get("margin")
 
     def starts_of(self, method: str) -> list[int]:
         """The warm start of each seed, (seeds,); seeds go round them. Where there is one alone each seed is its own."""
@@ -148,6 +153,19 @@ class Table:
     def where(self, **labels: str) -> list[str]:
         """The methods with these labels: ``where(recipe="pg_is", rollout="int4")``, one for each learning rate."""
         return [method for method, own in self.labels.items() if labels.items() <= own.items()]
+
+
+def grids(labels: Mapping[str, Mapping[str, str]]) -> list[list[str]]:
+    """The methods, of these ``labels``, that differ in their learning rate alone, the smallest rate first."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name in sorted(labels, key=lambda name: float(labels[name]["rate"])):
+        found.setdefault(tuple(value for label, value in labels[name].items() if label != "rate"), []).append(name)
+    return list(found.values())
+
+
+def died(accuracy: Sequence[float] | np.ndarray) -> bool:
+    """Whether a run ended below half of the best accuracy that it had reached."""
+    return bool(accuracy[-1] < 0.5 * max(accuracy))
 
 
 def joined(ours: Table, theirs: Table) -> Table:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from rlnotes.chapters.c06.experiment import ARMS, FURTHER, RATES, score
+from rlnotes.studies.tables import died
 from rlnotes.studies.verdicts import Verdict, judge
 
 MARGIN = 0.02  # of mean accuracy; stated before the runs were made
@@ -22,11 +23,6 @@ def chosen(rows: Rows, role: str, task: str, arm: str) -> list[dict[str, Any]]:
     """The runs of one arm on one task, tuning, reported, or reported at a second rate, by rate, start and seed."""
     found = [row for row in rows if (row["role"], row["task"], row["arm"]) == (role, task, arm)]
     return sorted(found, key=lambda row: (row["rate"], row["start"], row["seed"]))
-
-
-def died(row: dict[str, Any]) -> bool:
-    """Whether a run ended below half of the best sampled accuracy that it had reached."""
-    return row["sampled"][-1] < 0.5 * max(row["sampled"])
 
 
 def rates_of(task: str, arm: str) -> tuple[float, ...]:
@@ -198,6 +194,9 @@ def deaths(rows: Rows, task: str) -> list[dict[str, Any]]:
     found = []
     for arm in ARMS:
         tuned = chosen(rows, "tuning", task, arm)
-        dead = {f"{rate:g}": sum(died(row) for row in tuned if row["rate"] == rate) for rate in rates_of(task, arm)}
+        dead = {
+            f"{rate:g}": sum(died(row["sampled"]) for row in tuned if row["rate"] == rate)
+            for rate in rates_of(task, arm)
+        }
         found.append({"arm": arm} | dead)
     return found

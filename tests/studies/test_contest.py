@@ -1,0 +1,118 @@
+"""Contests: grids that are widened, arms that are always there, starts as clusters, and the table of results."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlnotes.lm.config import TrainConfig
+from rlnotes.objectives import GRPO
+from rlnotes.objectives.gates import no_gate
+from rlnotes.studies import judge, read_table, runner
+from rlnotes.studies.contest import UNCLIPPED, UNTRAINED, contest, results, widened
+from rlnotes.studies.run import run
+from rlnotes.studies.runner import append, begin, hold, missing
+from rlnotes.studies.study import Setting, compared, describe
+
+STUDY = contest("is it?", ("pg_is",), {"misled": Setting(dict(task="misled"))}, tokens=100, margin=0.2)
+BEST = {"grpo": 2e-4, UNCLIPPED: 1.6e-3, "pg_is": 1.0}  # inside the grid, beyond it, and beyond all
+
+
+def made(monkeypatch: pytest.MonkeyPatch, table: Path, level: Callable[[str, int], float]) -> list[tuple[str, int]]:
+    """Let a run's accuracy be highest at its objective's best rate, and ``level`` there. Returns who is asked for."""
+    asked: list[tuple[str, int]] = []
+
+    def follow(study, table, seeds, workers, reported=None, tuned=None):
+        begin(study, table)
+        for name, seed in missing(table, study, seeds, reported, tuned):
+            labels = study.methods[name].labels
+            away = abs(np.log2(float(labels["rate"]) / BEST[labels["recipe"]]))
+            end = level(labels["recipe"], seed) / (1 + away)
+            rows = [
+                dict(step=0, tokens=0, accuracy=0.1, greedy=0.05),
+                dict(step=2, tokens=50, accuracy=end, greedy=end),
+            ]
+            append(study, table, name, seed, [*rows, dict(step=4, tokens=100, accuracy=end, greedy=end)])
+            asked.append((name, seed))
+
+    monkeypatch.setattr(runner, "follow", follow)
+    hold(STUDY, table, seeds=6)
+    return asked
+
+
+def test_a_grid_is_widened_until_the_best_is_inside_and_a_rate_at_an_end_is_told(monkeypatch, tmp_path: Path):
+    table = tmp_path / "t.csv"
+    asked = made(
+        monkeypatch, table, lambda recipe, seed: dict(grpo=0.5, unclipped=0.7, pg_is=0.6)[recipe] + 0.01 * seed % 2
+    )
+    tried = {
+        recipe: [name.split()[-1] for name, seed in asked if seed == 100 and name.startswith(recipe)] for recipe in BEST
+    }
+    assert tried["grpo"] == ["1e-4", "2e-4", "4e-4", "8e-4"]
+    assert tried[UNCLIPPED] == ["1e-4", "2e-4", "4e-4", "8e-4", "1.6e-3", "3.2e-3"]
+    assert tried["pg_is"][-1] == "2.56e-2"
+    reported = {name for name, seed in asked if seed < 100}
+    assert reported == {"grpo, misled 2e-4", "unclipped, misled 1.6e-3", "pg_is, misled 2.56e-2"}
+    assert sum(seed < 100 for _, seed in asked) == 18 and not {*range(6)} & {*STUDY.tuning_seeds}
+    assert made(monkeypatch, table, lambda *_: 0.0) == []  # nothing is made twice
+    rows = {row["method"]: row for row in results(read_table("t", table, table.with_suffix(".json")))}
+    assert list(rows) == [UNTRAINED, "grpo", UNCLIPPED, "pg_is"]
+    assert {row["start, greedy"] for row in rows.values()} == {0.05}
+    assert [row["rate"] for row in rows.values()] == ["", "2e-4", "1.6e-3", "2.56e-2, at an end"]
+    words = [row["less grpo"].split("]")[-1].strip() for row in rows.values()]
+    assert words == ["worse", "", "within 0.2 of each other", "worse"]
+
+
+def test_runs_that_died_are_counted_and_runs_of_one_start_are_one(monkeypatch, tmp_path: Path):
+    table = tmp_path / "t.csv"
+
+    def level(recipe: str, seed: int) -> float:
+        return 0.04 if recipe == UNCLIPPED and seed == 4 else 0.5 + 0.1 * (seed % 3) * (recipe != "grpo")
+
+    made(monkeypatch, table, level)
+    found = read_table("t", table, table.with_suffix(".json"))
+    rows = {row["method"]: row for row in results(found)}
+    assert (rows["grpo"]["died"], rows[UNCLIPPED]["died"]) == ("0 of 6", "1 of 6")
+    ours, theirs = (
+        found.mean(f"{one}, misled {rate}", "accuracy") for one, rate in ((UNCLIPPED, "1.6e-3"), ("grpo", "2e-4"))
+    )
+    assert rows[UNCLIPPED]["less grpo"] == str(judge(ours, theirs, 0.2, [0, 1, 2, 0, 1, 2]))
+    assert rows[UNCLIPPED]["less grpo"] != str(judge(ours, theirs, 0.2))
+
+
+def test_the_arms_differ_in_the_clip_alone_and_norms_are_clipped_in_proportion():
+    by = {name: STUDY.methods[f"{name}, misled 1e-4"] for name in BEST}
+    assert by["grpo"].choices == GRPO and by[UNCLIPPED].choices == replace(GRPO, gate=no_gate)
+    assert [by[name].changes["gradient_clip"] for name in BEST] == [1, 1, 6]
+    assert [STUDY.config("grpo, misled 1e-4", seed).start for seed in (0, 1, 5, 100)] == [0, 1, 2, 1]
+
+
+def test_a_table_is_of_its_terms():
+    note = describe(STUDY)
+    assert note["comparison"]["margin"] == 0.2 and note["comparison"]["starts"] == 3
+    assert note["comparison"]["first"] == ["1e-4", "2e-4", "4e-4", "8e-4"]
+    assert compared(note) != describe(replace(STUDY, margin=0.1))["comparison"]
+    assert (
+        not {"margin", "starts", "first"}
+        & describe(replace(STUDY, margin=None, starts=1, first=()))["comparison"].keys()
+    )
+
+
+def test_what_cannot_be_a_contest_is_refused():
+    with pytest.raises(ValueError, match=r"rates is \(0\.001,\); a grid that can be widened has at least 2"):
+        contest("?", (), {}, 1, 0.1, rates=(1e-3,))
+    with pytest.raises(ValueError, match="names one twice"):
+        contest("?", ("grpo",), {}, 1, 0.1)
+    with pytest.raises(ValueError, match="start is 2, and with the package come 1 of reverse"):
+        replace(
+            STUDY, base=TrainConfig(), methods={"grpo": replace(STUDY.methods["grpo, misled 1e-4"], changes={})}
+        ).check()
+    assert len(widened((1e-3, 2e-3))) == 12
+
+
+def test_a_run_measures_the_likeliest_answer_too():
+    small = replace(STUDY, base=replace(STUDY.base, prompts=4, group_size=2), prompts_evaluated=16)
+    rows = run(small, "grpo, misled 1e-4", seed=1)
+    assert [("greedy" in row) for row in rows] == [("accuracy" in row) for row in rows] and "greedy" in rows[0]
