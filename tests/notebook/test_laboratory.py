@@ -17,6 +17,12 @@ def test_panels_draw_what_is_asked_and_no_more_than_can_be_told_apart(tmp_path: 
     assert titles == [PANELS["accuracy"], PANELS["mismatch"]]
     drawn = figure.axes[0].lines[0].get_ydata()
     np.testing.assert_allclose(np.asarray(drawn), [0, 0.275, 0.55])
+    for method in ("a, stale 1e-4", "b, stale 1e-3"):
+        for seed, columns in evidence.rows[method].items():
+            columns["greedy"] = np.array([0.2 + 0.2 * seed, 0.9, 0.9])
+    start = panels(evidence, {"a": "a, stale 1e-4", "b": "b, stale 1e-3"}, ("accuracy", "mismatch"))
+    assert len(figure.axes[0].lines) == len(start.axes[1].lines) == 2
+    assert start.axes[0].lines[-1].get_ydata() == pytest.approx([0.3, 0.3])
     with pytest.raises(ValueError, match="at most 7 can be told apart"):
         panels(evidence, {str(i): "a, stale 1e-4" for i in range(8)})
 

@@ -11,9 +11,10 @@ from rlnotes.objectives import GRPO
 from rlnotes.studies import load_table, read_table
 from rlnotes.studies.arena import TUNING_SEEDS, arena
 from rlnotes.studies.runner import append, begin, compare, missing
-from rlnotes.studies.scores import tuned_methods
+from rlnotes.studies.scores import tuned
 from rlnotes.studies.stability import PROTOCOL, laboratory
 from rlnotes.studies.study import Study, compared, describe
+from rlnotes.studies.tables import grids
 
 
 def test_a_missing_table_is_explained():
@@ -46,7 +47,7 @@ def test_the_arena_has_its_table():
     study = arena(recipes, tasks)
     assert compared(table.settings) == describe(study)["comparison"]
     assert {method: tuple(runs) for method, runs in table.tuning.items()} == dict.fromkeys(study.methods, TUNING_SEEDS)
-    assert sorted(table.rows) == sorted(tuned_methods(table))
+    assert sorted(table.rows) == sorted(tuned(table, grid) for grid in grids(table.labels))
     assert len(table.rows) == len(recipes) * len(tasks)
     assert table.command == "rlnotes arena --seeds 10 --out 17_arena"
     for method, runs in table.rows.items():
