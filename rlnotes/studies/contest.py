@@ -15,16 +15,16 @@ from rlnotes.lm.tasks import make_task
 from rlnotes.objectives import Choices
 from rlnotes.objectives.gates import no_gate
 from rlnotes.studies.methods import METHODS
+from rlnotes.studies.run import ACCURACIES
 from rlnotes.studies.study import Setting, Study, check_choice, crossed, short
-from rlnotes.studies.tables import Table, grids
+from rlnotes.studies.tables import Table, died, grids
 from rlnotes.studies.verdicts import judge
 
 UNCLIPPED, UNTRAINED = "unclipped", "untrained"
-RATES = (1e-4, 2e-4, 4e-4, 8e-4)
-WIDER = 5  # learning rates beyond either end of a grid, tried if need be
+RATES = (1e-4, 2e-4, 4e-4, 8e-4)  # that are tried first
+WIDER = 5  # beyond either end, tried if need be
 TUNING_SEEDS = (100, 101, 102)
 STARTS = 3
-ACCURACIES = ("greedy", "accuracy")
 BASE = TrainConfig(epochs=4, minibatches=4)
 
 
@@ -34,29 +34,25 @@ def contest(
     tasks: Mapping[str, Setting],
     tokens: int,
     margin: float,
-    rates: Sequence[float] = RATES,
     clipped: str = "grpo",
     base: TrainConfig = BASE,
 ) -> Study:
     """``objectives``, names of ``METHODS``, on ``tasks``, beside ``clipped`` and the same without its clip.
 
-    ``rates``, at least 2 in one ratio, are tried first. A method is called ``"gspo, ledger 1e-4"``, and its labels are
-    ``recipe``, ``task`` and ``rate``. :func:`rlnotes.studies.runner.hold` makes the runs. Raises ``ValueError`` for
-    names that are unknown or there twice, and for a single rate.
+    A method is called ``"gspo, ledger 1e-4"``, and its labels are ``recipe``, ``task`` and ``rate``.
+    :func:`rlnotes.studies.runner.hold` makes the runs. Raises ``ValueError`` for a name that is unknown or there twice.
     """
     check_choice("objectives", (clipped, *objectives), METHODS)
-    if len(rates) < 2:
-        raise ValueError(f"rates is {tuple(rates)}; a grid that can be widened has at least 2")
     without = replace(METHODS[clipped], gate=no_gate, keep=None, correction=None)
     named = {clipped: METHODS[clipped], UNCLIPPED: without} | {name: METHODS[name] for name in objectives}
-    methods = crossed(named, "task", tasks, widened(rates))
+    methods = crossed(named, "task", tasks, widened(RATES))
     for name, method in methods.items():
         config = replace(base, **method.changes)
         length = make_task(config.task, config.size).max_response_length
         norm = config.gradient_clip * longest_push(method.choices, length)
         methods[name] = replace(method, changes={**method.changes, "gradient_clip": norm})
     study = Study(question, base, methods, tokens, evaluate_every=2, record_every=2, tuning_seeds=TUNING_SEEDS)
-    return replace(study, first=tuple(map(short, rates)), starts=STARTS, margin=margin)
+    return replace(study, first=tuple(map(short, RATES)), starts=STARTS, margin=margin)
 
 
 def widened(rates: Sequence[float]) -> list[float]:
@@ -87,19 +83,21 @@ def results(table: Table, clipped: str = "grpo") -> list[dict[str, Any]]:
     tried: greedy accuracy at the start and the end, sampled accuracy at the end and in the mean after the start, the
     share of runs that died, and of the mean the difference to ``clipped`` with its word.
     """
-    found, best = [], {table.best(grid): grid for grid in grids(table.labels)}
+    margin, found = table.settings["comparison"]["margin"], []
+    best = {table.best(grid): grid for grid in grids(table.labels)}
     reference = {table.labels[name]["task"]: name for name in best if table.labels[name]["recipe"] == clipped}
     for name, grid in best.items():
-        own, against, dead = table.labels[name], reference[table.labels[name]["task"]], table.died(name)
-        greedy, sampled = (table.start(name, metric) for metric in ACCURACIES)
+        own, against = table.labels[name], reference[table.labels[name]["task"]]
+        dead = [died(accuracy) for _, accuracy in table.curves(name, "accuracy")]
+        sampled, greedy = (table.start(name, metric) for metric in ACCURACIES)
         rate = own["rate"] + ", at an end" * (name in (grid[0], grid[-1]))
         ends = [table.last(name, metric, 1).mean() for metric in ACCURACIES]
-        lines = [(own["recipe"], rate, f"{dead.sum()} of {len(dead)}", *ends, table.mean(name, "accuracy"))]
+        lines = [(own["recipe"], rate, f"{sum(dead)} of {len(dead)}", *ends, table.mean(name, "accuracy"))]
         if name == against:
-            lines.insert(0, (UNTRAINED, "", "", greedy.mean(), sampled.mean(), sampled))
+            lines.insert(0, (UNTRAINED, "", "", sampled.mean(), greedy.mean(), sampled))
         for method, *row, mean in lines:
-            told = judge(mean, table.mean(against, "accuracy"), table.margin, table.starts_of(name))
+            told = judge(mean, table.mean(against, "accuracy"), margin, table.starts_of(name))
             begin = {"task": own["task"], "method": method, "start, greedy": greedy.mean()}
-            columns = dict(zip(("rate", "died", "greedy", "sampled"), row, strict=True)) | dict(mean=mean.mean())
+            columns = dict(zip(("rate", "died", "sampled", "greedy"), row, strict=True)) | dict(mean=mean.mean())
             found.append(begin | columns | {f"less {clipped}": "" if method == clipped else str(told)})
     return found

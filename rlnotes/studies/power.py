@@ -4,7 +4,6 @@ Real scores are not Gaussian, and their deviation is estimated from the same few
 more runs than these functions say.
 """
 
-import math
 from typing import Any
 
 from scipy.stats import norm
@@ -32,8 +31,3 @@ def detection(seeds: Numbers, gap: Numbers, spread: Numbers, level: Numbers = 0.
 def any_false(comparisons: Numbers, level: Numbers = 0.05) -> Numbers:
     """Chance of at least one false verdict in independent ``comparisons`` of recipes that are all the same."""
     return 1 - (1 - level) ** comparisons
-
-
-def seeds_needed(gap: float, spread: float, level: float = 0.05, chance: float = 0.8) -> int:
-    """The smallest number of runs of each with which :func:`detection` is at least ``chance``."""
-    return math.ceil(2 * (spread / gap * (norm.isf(level / 2) + norm.ppf(chance))) ** 2)

@@ -12,7 +12,7 @@ from pathlib import Path
 from rlnotes.files import csv_text, replace_text, sole_writer
 from rlnotes.lm.progress import bar
 from rlnotes.processes import end_with_parent
-from rlnotes.studies.batches import batches, run_batch
+from rlnotes.studies.batches import Run, batches, run_batch
 from rlnotes.studies.run import Row
 from rlnotes.studies.study import Study, compared, describe
 from rlnotes.studies.tables import (
@@ -32,9 +32,7 @@ MOST_SEEDS = 10_000
 MOST_WORKERS = 4 * (os.cpu_count() or 1)  # more on a core only wait for each other, each with the memory of a torch
 
 
-def missing(
-    table: Path, study: Study, seeds: int, reported: Names = None, tuned: Names = None
-) -> list[tuple[str, int]]:
+def missing(table: Path, study: Study, seeds: int, reported: Names = None, tuned: Names = None) -> list[Run]:
     """Runs (method, seed) that ``table`` does not hold to their end: those for tuning of the methods to be ``tuned``,
     then seeds 0, 1, ... of those that are ``reported``; None are all.
     """
@@ -42,22 +40,15 @@ def missing(
     if table.exists():
         sheet = _sheet(study, table)
         ended = sheet.runs.keys() - sheet.parts(study.tokens_of)
-    tried, told = (
-        [method for method in study.methods if names is None or method in names] for names in (tuned, reported)
-    )
+    tried, told = ([one for one in study.methods if names is None or one in names] for names in (tuned, reported))
     due = [(method, seed) for seed in study.tuning_seeds for method in tried]
     due += [(method, seed) for seed in range(seeds) for method in told]
     return [one for one in due if one not in ended]
 
 
 def compare(
-    study: Study,
-    table: Path,
-    seeds: int = 10,
-    workers: int = 1,
-    reported: Names = None,
-    tuned: Names = None,
-) -> Iterator[tuple[str, int]]:
+    study: Study, table: Path, seeds: int = 10, workers: int = 1, reported: Names = None, tuned: Names = None
+) -> Iterator[Run]:
     """Make the missing runs and append each to ``table``, a CSV file, when it has ended. Yields (method, seed).
     Which ones are ``reported``, and which ones ``tuned``: see :func:`missing`. On a GPU runs are made in batches
     where they can be: see :func:`rlnotes.studies.batches.batches`.
@@ -75,9 +66,9 @@ def compare(
         yield from _make(study, table, batches(study, missing(table, study, seeds, reported, tuned)), workers)
 
 
-def _make(study: Study, table: Path, due: list[list[tuple[str, int]]], workers: int) -> Iterator[tuple[str, int]]:
+def _make(study: Study, table: Path, due: list[list[Run]], workers: int) -> Iterator[Run]:
     """Make the runs that are ``due``, and keep them."""
-    running: dict[Future[list[list[Row]]], list[tuple[str, int]]] = {}
+    running: dict[Future[list[list[Row]]], list[Run]] = {}
     begun = False
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         while due or running:

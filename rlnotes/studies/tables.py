@@ -126,15 +126,6 @@ class Table:
         """What was measured at the start of each seed, (seeds,)."""
         return np.array([values[0] for _, values in self.curves(method, metric)])
 
-    def died(self, method: str) -> np.ndarray:
-        """Which runs :func:`died`, (seeds,) bool."""
-        return np.array([died(values) for _, values in self.curves(method, "accuracy")])
-
-    @property
-    def margin(self) -> float | None:
-        """Of accuracy, as it was stated before the runs were made."""
-        return self.settings["comparison"].get("margin")
-
     def starts_of(self, method: str) -> list[int]:
         """The warm start of each seed, (seeds,); seeds go round them. Where there is one alone each seed is its own."""
         starts = self.settings["comparison"].get("starts", 1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rlnotes.studies.power import any_false, detection, seeds_needed, standard_error, wrong_order
+from rlnotes.studies.power import any_false, detection, standard_error, wrong_order
 
 CASES = pytest.mark.parametrize(("seeds", "gap", "spread"), [(2, 0.05, 0.05), (5, 0.05, 0.08), (10, 0.03, 0.04)])
 
@@ -30,11 +30,3 @@ def test_many_comparisons_find_something():
     assert any_false(1) == pytest.approx(0.05)
     assert any_false(33) == pytest.approx(stats.binom.sf(0, 33, 0.05))
     assert any_false(33, 0.05 / 33) < 0.05
-
-
-@pytest.mark.parametrize("level", [0.05, 0.05 / 33])
-def test_one_seed_less_than_needed_is_too_few(level: float):
-    for gap, spread in ((0.05, 0.04), (0.03, 0.05), (0.2, 0.05)):
-        seeds = seeds_needed(gap, spread, level)
-        assert detection(seeds, gap, spread, level) >= 0.8
-        assert seeds == 1 or detection(seeds - 1, gap, spread, level) < 0.8
