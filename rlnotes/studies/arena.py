@@ -22,7 +22,6 @@ EVERY = (REFERENCE, *(name for name in RECIPES if name != REFERENCE))
 MEASURE_EVERY = 3  # steps
 BASE = TrainConfig(prompts=16, epochs=4, minibatches=4)
 
-
 _SORT = dict(task="sort", size=8)
 
 # 24 steps or so, on needle 9, all from weights that come with the package. Tasks differ in how rare right tokens are at

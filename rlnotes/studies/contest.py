@@ -1,9 +1,8 @@
 """A contest: what every comparison of the course keeps to, and the table of what came of it.
 
-Always there are an objective that clips, the same one ``unclipped``, and the start, ``untrained``. Each objective has
-on each task its own learning rate, chosen on seeds of which nothing else is reported, from a grid that is widened while
-its best is at an end. The gradient's norm is clipped in proportion to what an objective sums up. Seeds go round several
-warm starts, and runs of one start are a cluster.
+There are always an objective that clips, the same ``unclipped``, and the start, ``untrained``. Each has on each task
+its own learning rate, chosen on seeds apart from a grid that widens while the best is at an end. Clips of a gradient's
+norm are in proportion to what is summed up. Seeds go round several starts, and runs of one are a cluster.
 """
 
 from collections.abc import Mapping, Sequence

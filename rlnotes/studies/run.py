@@ -10,8 +10,7 @@ from rlnotes.lm.trainer import Trainer
 from rlnotes.studies.study import Study
 
 Row = dict[str, Any]  # a line of a table: metrics, or counts of a clipped token
-ACCURACIES = dict(accuracy=None, greedy=SamplingTransform(temperature=0))
-"""what is measured on held-out prompts: of responses that pi samples, and of the likeliest one"""
+ACCURACIES = dict(accuracy=None, greedy=SamplingTransform(temperature=0))  # on held-out prompts: sampled, likeliest
 
 
 def run(study: Study, method: str, seed: int) -> list[Row]:
