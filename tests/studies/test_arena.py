@@ -146,6 +146,6 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: Path, capsys, monkeypatch):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlnotes.studies.arena.follow", interrupted)
+    monkeypatch.setattr("rlnotes.studies.runner.follow", interrupted)
     assert Arena(tmp_path, ("grpo", "rloo"), ("needle",))() == 130
     assert "table.csv: the same command goes on" in capsys.readouterr().err

@@ -69,7 +69,7 @@ def test_a_run_that_is_lost_has_accuracy_0_to_its_end_but_wrong_settings_are_tol
         return
     *before, broken, end = run(study, "breaking", seed=0)
     assert [row["step"] for row in before] == [0, 1, 2] and all("reward" in row for row in before[1:])
-    assert broken == dict(step=2, tokens=before[-1]["tokens"], accuracy=0.0)
+    assert broken == dict(step=2, tokens=before[-1]["tokens"], accuracy=0.0, greedy=0.0)
     assert end == broken | dict(tokens=300)
 
 
