@@ -47,7 +47,7 @@ def test_a_size_out_of_range_is_refused():
 
 
 def test_the_warm_start_ends_by_its_length():
-    assert warm_schedule(Misled(), TrainConfig(warm_limit=20_000), 400) == (800, 800, pytest.approx(1e-3))
+    assert warm_schedule(Misled(), TrainConfig(warm_limit=20_000), 400) == (Misled(), pytest.approx(1e-3), 800, 800)
 
 
 def test_the_shipped_starts_are_sure_of_wrong_answers_and_not_all_alike():
