@@ -32,7 +32,7 @@ from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.versions import Snapshots
 from rlnotes.objectives import Batch, Choices, policy_loss
 
-OWN = ("seed", "start", "recipe", "learning_rate")  # settings in which the runs of a batch may differ
+OWN = ("seed", "start", "recipe", "learning_rate", "gradient_clip")  # settings in which the runs of a batch may differ
 Tensors = dict[str, Any]  # by name; what an objective does without is None, or missing
 
 
@@ -73,6 +73,7 @@ class BatchedStep(RecordedParts):
         weights = shared_weights([trainer.model for trainer in trainers])
         self.models = StackedTransformer(first.model.config, weights)
         (settings,) = first.optimizer.param_groups
+        self.limits = torch.tensor([trainer.config.gradient_clip for trainer in trainers], device=first.device)
         self.optimizer = StackedAdamW(weights, settings["betas"], settings["eps"])
         self.writer, self.past = self.models, None
         if first.config.lags:
@@ -214,7 +215,7 @@ class BatchedStep(RecordedParts):
     def update(self) -> None:
         """Step all runs that are going."""
         gradients = self.models.taken_gradients()
-        norms = clip(gradients, self.learner.config.gradient_clip)
+        norms = clip(gradients, self.limits)
         self.going &= norms.isfinite()
         self.optimizer.step(gradients, self.rates[self.update_number], self.going)
         self.numbers.append(torch.stack([norms.double(), self.going.double()], 1))

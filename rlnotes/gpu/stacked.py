@@ -140,8 +140,10 @@ class StackedAdamW:
         self.weights.sub_(size * self.mean / width)
 
 
-def clip(gradients: Tensor, limit: float) -> Tensor:
-    """Shorten each of ``gradients`` (R, P) to ``limit``, as ``clip_grad_norm_`` does. Returns the norms (R,) before."""
+def clip(gradients: Tensor, limits: Tensor) -> Tensor:
+    """Shorten each of ``gradients`` (R, P) to its own of the ``limits`` (R,), as ``clip_grad_norm_`` does. Returns the
+    norms (R,) before.
+    """
     norms = gradients.norm(dim=1)
-    gradients.mul_((limit / (norms + 1e-6)).clamp(max=1.0)[:, None])
+    gradients.mul_((limits / (norms + 1e-6)).clamp(max=1.0)[:, None])
     return norms

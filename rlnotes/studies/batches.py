@@ -17,7 +17,7 @@ Run = tuple[str, int]  # method, seed
 
 
 def batches(study: Study, due: Sequence[Run]) -> list[list[Run]]:
-    """The runs that are ``due``, those together that differ in seed, objective and learning rate alone.
+    """The runs that are ``due``, those together that differ in objective and in what a batch allows for alone.
 
     Runs of one objective stand side by side. A run that cannot be part of a batch is one of its own, and a warning says
     why; on a CPU every run is.

@@ -72,9 +72,9 @@ def gradients() -> Iterator[list[Tensor]]:
         seen.append(torch.cat([weight.grad.flatten() for weight in own if weight.grad is not None]))
         return usual(own, limit)
 
-    def watched_rows(rows: Tensor, limit: float) -> Tensor:
+    def watched_rows(rows: Tensor, limits: Tensor) -> Tensor:
         seen.append(rows.clone())
-        return clip(rows, limit)
+        return clip(rows, limits)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.nn.utils, "clip_grad_norm_", watched)
@@ -240,7 +240,7 @@ def test_runs_that_do_not_go_together_are_told_why():
             return OwnParts(self)
 
     cases = {
-        "differ in temperature, and may differ in seed, recipe, learning_rate alone": Trainer(
+        "differ in temperature, and may differ in seed, start, recipe, learning_rate, gradient_clip alone": Trainer(
             replace(SMALL, temperature=0.9)
         ),
         "differ in task": Trainer(SMALL, task=Reverse(8)),

@@ -107,7 +107,7 @@ def test_rows_of_the_optimiser_go_the_way_of_torchs_own():
             norm = torch.nn.utils.clip_grad_norm_([own], limit)
             assert norm == pytest.approx(float(gradient.norm()))
             optimizer.step()
-        norms = clip(gradients, limit)
+        norms = clip(gradients, torch.full((R,), limit))
         assert torch.allclose(gradients.norm(dim=1), norms.clamp(max=limit), rtol=1e-5)
         ours.step(gradients, rates, torch.ones(R, dtype=torch.bool))
     assert torch.allclose(weights, torch.stack([own.detach() for own in alone]), rtol=1e-5, atol=1e-7)

@@ -28,7 +28,7 @@ STUDY = Study(
     base=TrainConfig(task="sort", size=8, prompts=2, group_size=4),
     methods={
         "grpo": Method(GRPO),
-        "slow grpo": Method(GRPO, dict(learning_rate=1e-4)),
+        "slow grpo": Method(GRPO, dict(learning_rate=1e-4, gradient_clip=0.02)),
         "dppo_tv": Method(RECIPES["dppo_tv"], dict(learning_rate=3e-4), tokens=150),
     },
     tokens=300,

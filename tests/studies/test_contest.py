@@ -11,6 +11,7 @@ from rlnotes.lm.config import TrainConfig
 from rlnotes.objectives import GRPO
 from rlnotes.objectives.gates import no_gate
 from rlnotes.studies import judge, read_table, runner
+from rlnotes.studies.batches import batches
 from rlnotes.studies.contest import UNCLIPPED, UNTRAINED, contest, results, widened
 from rlnotes.studies.run import run
 from rlnotes.studies.runner import append, begin, hold, missing
@@ -87,6 +88,12 @@ def test_the_arms_differ_in_the_clip_alone_and_norms_are_clipped_in_proportion()
     assert by["grpo"].choices == GRPO and by[UNCLIPPED].choices == replace(GRPO, gate=no_gate)
     assert [by[name].changes["gradient_clip"] for name in BEST] == [1, 1, 6]
     assert [STUDY.config("grpo, misled 1e-4", seed).start for seed in (0, 1, 5, 100)] == [0, 1, 2, 1]
+
+
+def test_runs_of_several_starts_and_arms_are_one_batch_on_a_gpu():
+    on_gpu = replace(STUDY, base=replace(STUDY.base, device="cuda"))
+    due = [(name, seed) for name in STUDY.methods for seed in range(3) if name.endswith("1e-4")]
+    assert [len(batch) for batch in batches(on_gpu, due)] == [9]
 
 
 def test_a_table_is_of_its_terms():
