@@ -1,8 +1,8 @@
 """Studies: methods against each other on equal terms, the tables that they fill, and what may be said of them.
 
-A study is written down (``study``, ``stability``, ``arena``; a chapter's is in its folder), run (``runner``), kept as a
-table (``tables``) and judged (``verdicts``, and for several tasks together ``scores``). Reading and judging need no
-torch.
+A study is written down (``study``, ``stability``, ``arena``, ``contest``; a chapter's is in its folder), run
+(``runner``), kept as a table (``tables``) and judged (``verdicts``, and for several tasks together ``scores``). Reading
+and judging need no torch.
 """
 
 from rlnotes.studies.tables import Table, joined, load_rows, load_table, read_table
