@@ -18,10 +18,10 @@ from rlnotes.lm.warm_start import SHIPPED, file_name
 def make_weights(folder: Path, only: str = "") -> None:
     """Train the shipped warm starts of all tasks, or of ``only`` one, and write them into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    for settings, number, teacher in SHIPPED:
+    for settings, number, seed, teacher in SHIPPED:
         if only not in ("", settings["task"]):
             continue
-        config = TrainConfig(**settings, seed=number, warm_start="train", steps=0)
+        config = TrainConfig(**settings, seed=seed, warm_start="train", steps=0)
         trainer = Trainer(config, task=teacher)
         for _ in trainer.run():
             pass

@@ -24,13 +24,14 @@ from rlnotes.lm.tasks.task import TimedStart
 
 
 class Start(NamedTuple):
-    """A warm start that comes with the package: what it is trained with, from the seed ``number``.
+    """A warm start that comes with the package: what it is trained with, from the ``seed``.
 
     A ``teacher`` shows how instead of the task; the reward stays that of the task.
     """
 
     settings: dict[str, Any]
     number: int = 0
+    seed: int = 0
     teacher: Task | None = None
 
 
@@ -50,8 +51,11 @@ SHIPPED = (
     Start(dict(task="ramble", size=2, warm_target=1.0, warm_limit=300)),
     Start(dict(task="renamed", size=6)),
     Start(_MISLED),
-    *(Start(_MISLED, number, Misled(5, mistaken)) for number, mistaken in enumerate(MILDER, 1)),
-    *(Start(settings, number) for settings in (_NEEDLE, _LEDGER) for number in range(3)),
+    *(Start(_MISLED, number, number, Misled(5, mistaken)) for number, mistaken in enumerate(MILDER, 1)),
+    *(Start(_NEEDLE, number, number) for number in range(3)),
+    *(
+        Start(_LEDGER, number, seed) for number, seed in enumerate((0, 1, 3))
+    ),  # of seed 2 the first lesson was too short
 )
 
 

@@ -79,7 +79,7 @@ def untuned(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
             scores = by_rate(rows, task, arm)[: len(RATES)].mean(1)
             tuned = [one for one in chosen(rows, "tuning", task, arm) if one["rate"] in RATES]
             row |= {f"{task}: mean": scores.mean(), f"{task}: worst rate": scores.min()}
-            row[f"{task}: died"] = f"{sum(map(died, tuned))} of {len(tuned)}"
+            row[f"{task}: died"] = f"{sum(died(one['sampled']) for one in tuned)} of {len(tuned)}"
         found.append(row)
     return found
 
