@@ -3,10 +3,13 @@
 import importlib.util
 import json
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
+from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.record import read_metrics
 from tests.logs import by_us, make
 from tests.logs.run import OurRun, Run
@@ -51,21 +54,24 @@ def test_the_log_shows_what_the_manifest_says(run: Run):
     make.check(entry, (make.FOLDER / entry["log"]).stat().st_size)
 
 
-def settings_differ(runs: list[Run]) -> list[str]:
-    """Names of the runs that were made with other settings than they have now."""
+def settings_differ(runs: Sequence[Run], defaults: Mapping[str, Any]) -> list[str]:
+    """Names of the runs that were made with other settings than they have now. A setting that was not there had its
+    default.
+    """
     stored = {run.name: json.loads((make.FOLDER / ENTRIES[run.name]["config"]).read_text("utf-8")) for run in runs}
     now = {run.name: json.loads(json.dumps(make.maker_of(run).config(run))) for run in runs}
-    return [name for name in now if now[name] != stored[name]]
+    return [name for name in now if now[name] != {**defaults, **stored[name]}]
 
 
 def test_the_settings_beside_our_logs_are_those_of_the_runs():
-    assert settings_differ([run for run in RUNS if isinstance(run, OurRun)]) == []
+    ours = [run for run in RUNS if isinstance(run, OurRun)]
+    assert settings_differ(ours, json.loads(json.dumps(asdict(TrainConfig())))) == []
 
 
 @pytest.mark.extras
 @NEEDS_TRL
 def test_the_settings_beside_logs_of_trl_are_those_of_the_runs():
-    assert settings_differ([run for run in RUNS if not isinstance(run, OurRun)]) == []
+    assert settings_differ([run for run in RUNS if not isinstance(run, OurRun)], {}) == []
 
 
 TIMES = r'"(seconds|step_time|\w+_runtime|\w+_per_second)": [^,\n]+'
