@@ -9,7 +9,7 @@ from rlnotes.notebook.figures import STYLES, new_figure
 
 PANELS = {
     "kl": ("KL(old, new) of a token", "nats"),
-    "outside": ("ratios outside the band", "share"),
+    "J": ("J after the update", "J"),
     "promised": ("promised: surrogate, held out", "change of J"),
     "change": ("what came of it", "change of J"),
 }

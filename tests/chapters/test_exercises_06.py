@@ -107,7 +107,9 @@ def test_the_alarm_rings_over_no_fall(answer: Any):
         ("06.1", "1", "without quotes"),
         ("06.6", 15, "512 / 128"),
         ("06.6", 31, "n multiplies both sizes"),
-        ("06.4", 1.4, "in proportion"),
+        ("06.4", 1.4, "overshoots. And if"),
+        ("06.4", 1.405, "step of 0.5"),
+        ("06.4", 1.41, "step of 0.5"),
         ("06.4", 1.5, "odds"),
         ("06.6", 6, "only the first pass"),
         ("06.6", 1, "Count the others"),
@@ -130,7 +132,8 @@ def test_a_number_that_is_known_to_be_wrong_is_named(name: str, answer: float, s
 
 
 @pytest.mark.parametrize(
-    ("name", "answer"), [("06.4", 1.38), ("06.4", 1.3846), ("06.4", [1.38]), ("06.6", 7), ("06.6", 7.0)]
+    ("name", "answer"),
+    [("06.4", 1.38), ("06.4", 1.3846), ("06.4", [1.38]), ("06.4", 1.3848), ("06.6", 7), ("06.6", 7.0)],
 )
 def test_a_number_is_right_as_precisely_as_it_is_asked_for(name: str, answer: float):
     assert grade(find(name), answer).status == "right"
@@ -163,3 +166,12 @@ def test_a_forward_loop_and_a_discount_are_named():
 
     assert "from the end" in grade(find("06.5"), forward).reason
     assert "gamma is 1" in grade(find("06.5"), discounted).reason
+
+
+def test_the_advantages_of_a_reader_who_counts_lambda_from_the_first_token_are_named():
+    def counted(reward, values, lam):
+        errors = np.append(values[1:], reward) - values
+        return np.array([sum(lam**k * errors[k] for k in range(t, len(errors))) for t in range(len(errors))])
+
+    verdict = grade(find("06.5"), counted)
+    assert verdict.known and "distance from this token" in verdict.reason

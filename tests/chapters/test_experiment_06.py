@@ -48,9 +48,8 @@ def test_the_best_rate_is_that_of_the_highest_mean():
 def test_rounds_are_sorted_by_clip_fraction_and_falls_are_counted_where_accuracy_was_high():
     runs = [row([0.5, 0.4, 0.6], clipped=[0.01, 0.15])] * 2 + [row([0.5, 0.4, 0.6], clipped=[0.01, 0.5])]
     found = readings.by_clip_fraction(runs, ["t"])
-    assert [r["t: rounds"] for r in found] == [3, 0, 0, 2, 0, 1]
-    assert found[0]["t: change"] == "-0.100" and found[0]["t: fell"] == "3 of 3"
-    assert found[3]["t: change"] == "+0.200" and found[3]["t: fell"] == "0 of 0" and found[1]["t: change"] == "–"
+    assert [r["t: change"] for r in found] == ["-0.100 (3)", "– (0)", "+0.200 (2)", "+0.200 (1)"]
+    assert [r["t: fell"] for r in found] == ["3 of 3", "0 of 0", "0 of 0", "0 of 0"]
 
 
 def test_the_chance_counts_pairs():
@@ -151,22 +150,22 @@ def test_the_stops_of_needle_make_one_update_a_round():
 
 def test_at_the_best_rate_a_high_clip_fraction_belongs_to_one_task_and_hurts_nothing():
     found = readings.by_clip_fraction(RUNS, TASKS)
-    assert [r["misled: rounds"] for r in found[4:]] == [0, 0]
-    assert sum(r["needle: rounds"] for r in found[4:]) == 77
-    assert [r["needle: fell"] for r in found[4:]] == ["0 of 7", "0 of 32"]
-    assert found[0]["misled: fell"] == "9 of 102" and [r["misled: fell"] for r in found[2:4]] == ["1 of 23", "0 of 13"]
+    assert (found[-1]["misled: change"], found[-1]["needle: change"]) == ("– (0)", "+0.138 (77)")
+    assert found[-1]["needle: fell"] == "0 of 39"
+    assert [r["misled: fell"] for r in found] == ["9 of 102", "3 of 37", "0 of 13", "0 of 0"]
     assert max(max(r["clipped"]) for r in readings.chosen(RUNS, "reported", "misled", "clip")) < 0.175
 
 
 def test_above_a_fifth_misled_has_rounds_at_far_too_high_rates_only():
     high = [
-        (row["rate"], after - before < -readings.FALL)
+        (row["rate"], after)
         for row in RUNS
         if (row["task"], row["arm"]) == ("misled", "clip")
         for clipped, before, after in zip(row["clipped"], row["sampled"], row["sampled"][1:], strict=False)
         if clipped >= 0.2
     ]
-    assert len(high) == 12 and {rate for rate, _ in high} == {1.6e-3, 6.4e-3} and sum(fell for _, fell in high) == 4
+    assert sorted(rate for rate, _ in high) == [1.6e-3] * 2 + [6.4e-3] * 10
+    assert {after for rate, after in high if rate == 6.4e-3} == {0}
 
 
 def test_kl_tells_falls_that_have_come_without_a_clip_and_hardly_with_it():
@@ -176,15 +175,18 @@ def test_kl_tells_falls_that_have_come_without_a_clip_and_hardly_with_it():
 
 
 def test_what_was_logged_of_the_round_before_hardly_warns():
-    before = [name for name, (_, back) in readings.SIGNS.items() if back]
+    before, own = ([name for name, (_, back) in readings.SIGNS.items() if bool(back) == way] for way in (True, False))
     told = [one[name] for one in readings.falls(RUNS, TASKS) for name in before if one[name] != "too few"]
     assert len(told) == 6 and {float(one.split()[0]) for one in told} == {0.43, 0.47, 0.57, 0.61, 0.63, 0.64}
+    same = [one[own[1]] for one in readings.falls(RUNS, TASKS)]
+    assert own[1] == "clip fraction of it"
+    assert same == ["0.58 [0.51, 0.68]", "0.66 [0.53, 0.81]", "too few", "0.68 [0.56, 0.80]"]
 
 
 def test_the_number_of_the_round_before_is_read_one_round_earlier():
     sampled, kl = [0.1, 0.8, 0.6, 0.9, 0.7, 0.9, 0.6, 0.9, 0.5, 0.9, 0.6], [9.0, 0, 9, 0, 9, 0, 9, 0, 9, 0]
     found = readings.falls([row(sampled, kl=kl), row(sampled, kl=kl), row(sampled, arm="unclipped")], ["t"])[0]
-    assert (found["rounds"], found["fell"]) == (18, 10)
+    assert found["fell"] == "10 of 18"
     assert found["KL of the round before"] == "1.00 [1.00, 1.00]" and found["KL after it"] == "0.00 [0.00, 0.00]"
 
 
@@ -195,12 +197,27 @@ def test_rounds_with_a_low_clip_fraction_began_near_the_top():
     assert seen["before"][(seen["clipped"] >= 0.1) & sure].max() < 0.72
 
 
-def test_untuned_the_stops_are_ahead_on_misled_and_not_on_needle():
-    found = {one["arm"]: one for one in readings.untuned(RUNS, TASKS)}
-    mean = {task: [round(float(found[arm][f"{task}: mean"]), 3) for arm in ARMS] for task in TASKS}
-    assert mean == {"misled": [0.385, 0.454, 0.567, 0.550], "needle": [0.858, 0.799, 0.777, 0.784]}
-    assert [found[arm]["misled: died"] for arm in ARMS] == ["15 of 28", "8 of 28", "2 of 28", "2 of 28"]
-    assert [found[arm]["needle: died"] for arm in ARMS] == ["3 of 28", "0 of 28", "0 of 28", "0 of 28"]
+def test_a_stop_insures_against_a_rate_four_times_too_high_and_costs_below():
+    assert {best_rates([r for r in RUNS if r["role"] == "tuning"])[task, "clip"] for task in TASKS} == {4e-4}
+    found = readings.insured(RUNS, TASKS)
+    assert [row["rate"] for row in found] == [f"{rate:g}" for rate in RATES]
+    span: dict[tuple[str, bool], list[float]] = {}
+    for rate, row in zip(RATES, found, strict=True):
+        for name in list(row)[1:]:
+            span.setdefault((name.split(":")[0], rate >= 1.6e-3), []).append(round(float(row[name]), 2))
+    ends = {key: (min(own), max(own)) for key, own in span.items()}
+    assert ends == {
+        ("misled", False): (-0.09, -0.01),
+        ("misled", True): (0.1, 0.51),
+        ("needle", False): (-0.12, -0.02),
+        ("needle", True): (-0.02, 0.14),
+    }
+
+
+def test_in_short_both_tasks_have_three_arms_and_no_fourth():
+    found = readings.in_short(RUNS, TASKS, ("unclipped", "clip", "stop"))
+    assert [row["arm"] for row in found] == ["untrained", "unclipped", "unclipped, half rate", "clip", "stop"] * 2
+    assert "mean − clip" in found[1] and not {"lowest end", "worst fall"} & set(found[1])
 
 
 def test_clip_ends_well_in_each_run_and_falls_less_than_unclipped_at_half_its_rate():
@@ -250,6 +267,18 @@ def test_the_live_runs_on_six_seeds():
     assert row["KL after it"] > 10 * row["as verl logs it"]
 
 
+def test_the_live_run_that_is_drawn_has_the_lowest_ends_and_a_promise_that_is_broken():
+    rows = load_rows("06_live")
+    for arm in ("clip", "unclipped"):
+        assert min((r for r in rows if r["arm"] == arm), key=lambda r: r["J"][-1])["seed"] == 1
+    (drawn,) = (r for r in rows if (r["arm"], r["seed"]) == ("unclipped", 1))
+    assert (round(drawn["promised"][9], 2), round(drawn["change"][9], 2)) == (0.03, -0.44)
+    short = {one["arm"]: one for one in readings.live_in_short(rows)}
+    assert short["clip"]["rounds to J of 0.9"] == "6, 7, 9, 9, 9, 9"
+    assert short["unclipped"]["rounds to J of 0.9"] == "4, 6, 6, 7, 9, never"
+    assert short["unclipped"]["ends below 0.5"] == "2 of 6" and short["clip"]["J at the end"] == "0.94 to 0.99"
+
+
 def test_one_round_on_seven_seeds():
     rows = load_rows("06_one_round")
     ratios = readings.one_round_table(rows, "ratios")
@@ -260,6 +289,8 @@ def test_one_round_on_seven_seeds():
         arm: [r for r in readings.one_round_table(rows, "arms") if r["arm"] == arm]
         for arm in ("unclipped", "clip", "stop", "clip_stop", "penalty")
     }
+    before = [r for r in readings.one_round_table(rows, "arms") if r["arm"] == "before"]
+    assert len(before) == 7 and all(r["kl_reference"] < b["kl_reference"] / 4 for r, b in zip(arms["penalty"], before))  # noqa: B905
     assert min(r["largest"] for rows in arms.values() for r in rows) > 1.2
     assert all(a["kl"] > b["kl"] for a, b in zip(arms["unclipped"], arms["clip"], strict=True))
     assert all(0.02 < r["kl"] < 0.05 and r["updates"] <= 5 for r in arms["stop"] + arms["clip_stop"])

@@ -40,7 +40,9 @@ FOLD = re.compile(r"<details>.*?</details>", re.DOTALL)
 FENCE = re.compile(r"```.*?```", re.DOTALL)
 HEADING = re.compile(r"^(#{1,6}) (.+)$", re.MULTILINE)
 EXERCISE = re.compile(r"^### (?:\d\d|NN)\.\d+ .*?(\d+) minutes?", re.MULTILINE)
-TIME = re.compile(r"[Cc]ore path \(\\\*\) (\d+) minutes, everything (\d+)")
+TIME = re.compile(
+    r"[Cc]ore path \(\\\*\) (?P<core>\d+) minutes, everything (?P<all>\d+)(?: \(computed: (\d+) and (\d+)\))?"
+)
 MARGIN = re.compile(r"^> \*(?:Deeper|Note)\.\*.*$", re.MULTILINE)
 LIVE = re.compile(r"minimum \S+ at .*maximum \S+ at ")
 
@@ -233,11 +235,18 @@ def promises(page: Page) -> list[str]:
 
 
 def honest_time(page: Page) -> Iterator[str]:
-    """The minutes that the page states are those that it takes."""
+    """The page states the minutes that readers took, in brackets the computed ones; before it was read, only these."""
     stated, true = TIME.search(page.text), (page.minutes(core=True), page.minutes())
     sentence = f"core path (\\{CORE}) {true[0]} minutes, everything {true[1]}"
-    if stated is None or (int(stated[1]), int(stated[2])) != true:
-        yield f'the opening says {f"{stated[0]!r}" if stated else "no time"}; write "{sentence}"'
+    if stated is None:
+        yield f'the opening says no time; write "{sentence}"'
+    elif stated[3] is None:
+        if (int(stated["core"]), int(stated["all"])) != true:
+            yield f'the opening says {stated[0]!r}; write "{sentence}"'
+    elif (int(stated[3]), int(stated[4])) != true:
+        yield f'the opening says {stated[0]!r}; write "(computed: {true[0]} and {true[1]})"'
+    elif int(stated["core"]) < true[0] or int(stated["all"]) < true[1]:
+        yield f"the opening says {stated[0]!r}: readers do not take less than is computed"
     if true[0] > CORE_MINUTES:
         yield f"the core path takes {true[0]} minutes; {CORE_MINUTES} at most"
     limit = 20 if page.path.name.startswith("00_") else MINUTES

@@ -140,6 +140,15 @@ def _dragged(x: float, epsilon: float) -> float:
     return 2 * _sigmoid(weight)
 
 
+def _dragged_in_steps(x: float, epsilon: float, step: float) -> float:
+    """Where the chapter's own loop ends: plain steps along the mean push of the tokens whose gate is open."""
+    weight, factors = 0.0, np.array([1.0, x])
+    for _ in range(round(60 / step)):
+        chance = 1 / (1 + np.exp(-weight * factors))
+        weight += step * float((2 * chance * (1 - chance) * factors * (2 * chance <= 1 + epsilon)).mean())
+    return 2 * _sigmoid(weight)
+
+
 def _one_number(answer) -> Any:
     """A number, also one in brackets or in an array."""
     value = answer() if callable(answer) else answer
@@ -244,7 +253,10 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=lambda: _dragged(0.5, 0.2),
         misconceptions={
-            "two ratios of one weight do not grow in proportion. Put the weight into both probabilities": lambda: 1.4,
+            "that is a run with a step of 0.5, which overshoots: its second ratio ends at 1.21. With tiny steps it "
+            "stops at 1.2": lambda: _dragged_in_steps(0.5, 0.2, 0.5),
+            "a run with a long step ends here or a little above: it overshoots. And if it is 1 + 0.2 / 0.5: two ratios "
+            "of one weight do not grow in proportion. Find the weight at which the second ratio is 1.2": lambda: 1.4,
             "these are the odds of the second token at its edge; the weight follows from them": lambda: 1.5,
             "1.2 is where the first token stops pushing; the second goes on, and the weight is shared": lambda: 1.2,
             "this is the probability; the ratio compares it with the old one, one half": lambda: _dragged(0.5, 0.2) / 2,
@@ -302,6 +314,11 @@ EXERCISES: dict[str, Exercise] = {
                 _carried(_errors(r, v)[::-1], lam)[::-1]
             ),
             "gamma is 1 here: nothing is discounted": lambda r, v, lam: _carried(_errors(r, v, gamma=0.99), 0.99 * lam),
+            "the weight of a TD error is lam to the power of its distance from this token, not from the first one": (
+                lambda r, v, lam: np.array(
+                    [(lam ** np.arange(len(v)) * _errors(r, v))[t:].sum() for t in range(len(v))]
+                )
+            ),
             "the reward is missing": lambda r, v, lam: _carried(_errors(0.0, v), lam),
         },
         hints=("Write down all TD errors first. What stands in the last one where the next value would be?",),

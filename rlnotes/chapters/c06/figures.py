@@ -46,28 +46,40 @@ def push_map(ratio: np.ndarray, advantages: np.ndarray, height: float = 3.7) -> 
     return figure, words
 
 
-def rates(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
-    """The experiment: mean accuracy of each arm over the learning rate, tuning runs as lines and the reported ones at
-    the best rate as rings, and the untrained start as a line.
+def experiment(rows: Rows, tasks: Sequence[str], arms: Sequence[str]) -> tuple[Figure, str]:
+    """The experiment, a row for each task. Left: mean accuracy of each arm over the learning rate, tuning runs as
+    lines, the reported ones at the best rate as rings, and the untrained start as a line. Right: where each of the
+    reported runs ends.
     """
-    figure, axes = new_figure(len(tasks), width=4.8, height=3.4)
+    figure, axes = new_figure(2 * len(tasks), width=4.6, height=2.8)
     best, words = best_rates([row for row in rows if row["role"] == "tuning"]), []
-    for axis, task in zip(axes, tasks, strict=True):
-        for arm, style in zip(ARMS, STYLES, strict=False):
+    styles = dict(zip(ARMS, STYLES, strict=False))
+    for task, left, right in zip(tasks, axes[::2], axes[1::2], strict=True):
+        for arm in arms:
             scores = by_rate(rows, task, arm)
             mean, error = scores.mean(1), scores.std(1, ddof=1) / scores.shape[1] ** 0.5
-            axis.errorbar(rates_of(task, arm), mean, error, label=arm, markersize=4, linewidth=1.3, capsize=2, **style)
+            lines = dict(markersize=4, linewidth=1.3, capsize=2) | styles[arm]
+            left.errorbar(rates_of(task, arm), mean, error, label=arm, **lines)
             reported = np.mean([score(row) for row in chosen(rows, "reported", task, arm)])
-            axis.plot(best[task, arm], reported, **RING | dict(color=style["color"]))
+            left.plot(best[task, arm], reported, **RING | dict(color=styles[arm]["color"]))
             words.append(
                 f"{task}, {arm}: highest {mean.max():.2f} at {best[task, arm]:g}, lowest {mean.min():.2f}; "
                 f"reported {reported:.2f}"
             )
         start = np.mean([row["sampled"][0] for row in chosen(rows, "tuning", task, "clip")])
-        axis.axhline(start, color="0.4", linewidth=1, linestyle=(0, (1, 1)))
-        axis.annotate("untrained", (RATES[0], start), (0, 3), textcoords="offset points", fontsize=8, color="0.3")
-        axis.set(xscale="log", xlabel="learning rate", ylabel="mean held-out accuracy", ylim=(-0.02, 1.02), title=task)
-        axis.set_xlim(8e-5, 3.2e-2)
-    axes[0].plot([], [], label="reported: 15 other runs", **RING)
-    axes[0].legend(loc="upper right", frameon=False, fontsize=8, title="tuning: 4 runs a rate", title_fontsize=8)
+        left.axhline(start, color="0.4", linewidth=1, linestyle=(0, (1, 1)))
+        left.annotate("untrained", (RATES[0], start), (0, 3), textcoords="offset points", fontsize=8, color="0.3")
+        left.set(xscale="log", xlabel="learning rate", ylabel="mean accuracy", title=f"{task}: by rate")
+        columns = {arm: (arm, "reported") for arm in arms} | {"unclipped,\nhalf rate": ("unclipped", "second")}
+        for place, (arm, role) in enumerate(columns.values()):
+            ends = np.sort([row["sampled"][-1] for row in chosen(rows, role, task, arm)])
+            marker = styles[arm] | dict(linestyle="none", markersize=4, alpha=0.8)
+            right.plot(place + np.linspace(-0.3, 0.3, len(ends)), ends, **marker)
+            words.append(f"{task}, {arm}, {role}: ends from {ends[0]:.2f} to {ends[-1]:.2f}")
+        right.set_xticks(range(len(columns)), list(columns), fontsize=8)
+        right.set(ylabel="accuracy at the end", title=f"{task}: the end of each of {len(ends)} runs")
+        for axis in (left, right):
+            axis.set_ylim(-0.04, 1.04)
+    axes[0].plot([], [], label="reported, best rate", **RING)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure, "; ".join(words) + "."

@@ -21,6 +21,7 @@ RATE, DEFAULT_RATE = 3e-4, 1e-6  # of the chapter, and of TRL and verl
 KL_LIMIT, BETA = 0.02, 1.0
 INF = float("inf")
 ARMS = {
+    "before": (INF, -1.0, 0.0),  # any KL is above -1, so it stops before its first update
     "unclipped": (INF, INF, 0.0),
     "clip": (0.2, INF, 0.0),
     "stop": (INF, KL_LIMIT, 0.0),

@@ -12,7 +12,7 @@ from rlnotes.studies.tables import died
 from rlnotes.studies.verdicts import Verdict, judge
 
 MARGIN = 0.02  # of mean accuracy; stated before the runs were made
-BINS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 1.0)  # of the clip fraction of a round
+BINS = (0.0, 0.02, 0.1, 0.2, 1.0)  # of the clip fraction of a round
 SCORES = {"mean": score, "end": lambda row: row["sampled"][-1]}
 """the mean accuracy after the rounds, and that after the last"""
 FALL, LEAST = 0.05, 0.5  # of held-out accuracy: a round falls that loses more; falls are counted where it was so high
@@ -68,19 +68,28 @@ def results(rows: Rows, task: str, seconds: Collection[str] = ARMS) -> list[dict
     return found
 
 
-def untuned(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """What an arm gives to who draws its rate from ``RATES``: the score of its tuning runs, mean over these rates and
-    at the worst of them, and how many of these runs died.
+def in_short(rows: Rows, tasks: Sequence[str], arms: Collection[str]) -> list[dict[str, Any]]:
+    """Both scores of some ``arms`` and the verdicts on them, all tasks in one table; ``unclipped`` also at its second
+    rate.
     """
     found = []
-    for arm in ARMS:
-        row: dict[str, Any] = {"arm": arm}
-        for task in tasks:
-            scores = by_rate(rows, task, arm)[: len(RATES)].mean(1)
-            tuned = [one for one in chosen(rows, "tuning", task, arm) if one["rate"] in RATES]
-            row |= {f"{task}: mean": scores.mean(), f"{task}: worst rate": scores.min()}
-            row[f"{task}: died"] = f"{sum(died(one['sampled']) for one in tuned)} of {len(tuned)}"
-        found.append(row)
+    for task in tasks:
+        for row in results(rows, task, ["unclipped"]):
+            if row["arm"] in {"untrained", *arms}:
+                name = row["arm"] + ", half rate" * ("post hoc" in row["rate"])
+                kept = {key: row[key] for by in SCORES for key in (by, f"{by} − clip") if key in row}
+                found.append({"task": task, "arm": name} | kept)
+    return found
+
+
+def insured(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """What a stop gives and costs at each of ``RATES``: the mean score of its tuning runs less that of ``clip``."""
+    found: list[dict[str, Any]] = [{"rate": f"{rate:g}"} for rate in RATES]
+    for task in tasks:
+        clip = by_rate(rows, task, "clip").mean(1)
+        for arm in ("stop", "clip_stop"):
+            for row, ours, theirs in zip(found, by_rate(rows, task, arm).mean(1), clip, strict=False):
+                row[f"{task}: {arm} − clip"] = f"{ours - theirs:+.3f}"
     return found
 
 
@@ -105,8 +114,8 @@ def one_log(rows: Rows) -> list[dict[str, Any]]:
 
 
 def by_clip_fraction(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """The rounds of ``clip`` at its best rate by their clip fraction: how many, their mean change, and how many fell of
-    those that began at ``LEAST`` or more.
+    """The rounds of ``clip`` at its best rate by their clip fraction: their mean change, in brackets how many,
+    and how many fell of those that began at ``LEAST`` or more.
     """
     found = []
     for low, high in pairwise(BINS):
@@ -115,8 +124,7 @@ def by_clip_fraction(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
             seen = rounds_of(chosen(rows, "reported", task, "clip"))
             inside = (seen["clipped"] >= low) & (seen["clipped"] < high)
             change, sure = seen["change"], inside & (seen["before"] >= LEAST)
-            row[f"{task}: rounds"] = int(inside.sum())
-            row[f"{task}: change"] = f"{change[inside].mean():+.3f}" if inside.any() else "–"
+            row[f"{task}: change"] = f"{change[inside].mean():+.3f} ({inside.sum()})" if inside.any() else "– (0)"
             row[f"{task}: fell"] = f"{(change[sure] < -FALL).sum()} of {sure.sum()}"
         found.append(row)
     return found
@@ -124,7 +132,7 @@ def by_clip_fraction(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
 
 def falls(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
     """How well logged numbers tell the rounds that fell, of those of one arm at its best rate that began at ``LEAST``
-    or more: KL(old, new) after the round itself, and, as a warning would need it, what was logged of the round before.
+    or more: what was logged of the round itself, and, as a warning would need it, of the round before.
     The chance that the number is higher for a round that fell is the area under the curve (AUC); one half says nothing.
     The interval, 95 %, is a bootstrap over runs.
     """
@@ -133,10 +141,11 @@ def falls(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
         runs = chosen(rows, "reported", task, arm)
         begun = [1 + np.flatnonzero(np.array(one["sampled"][1:-1]) >= LEAST) for one in runs]  # never the first round
         fell = [np.diff(one["sampled"])[i] < -FALL for one, i in zip(runs, begun, strict=True)]
-        row = {"task": task, "arm": arm, "rounds": sum(map(len, fell)), "fell": int(sum(map(sum, fell)))}
+        falls = int(sum(map(sum, fell)))
+        row = {"task": task, "arm": arm, "fell": f"{falls} of {sum(map(len, fell))}"}
         for label, (key, back) in SIGNS.items():
             values = [np.array(one[key])[i - back] for one, i in zip(runs, begun, strict=True)]
-            row[label] = auc(values, fell) if row["fell"] >= FEWEST else "too few"
+            row[label] = auc(values, fell) if falls >= FEWEST else "too few"
         found.append(row)
     return found
 
@@ -150,7 +159,12 @@ def auc(values: list[np.ndarray], fell: list[np.ndarray]) -> str:
     return f"{chance(np.concatenate(values), np.concatenate(fell)):.2f} [{low:.2f}, {high:.2f}]"
 
 
-SIGNS = {"KL after it": ("kl", 0), "KL of the round before": ("kl", 1), "clip fraction before": ("clipped", 1)}
+SIGNS = {
+    "KL after it": ("kl", 0),
+    "clip fraction of it": ("clipped", 0),
+    "KL of the round before": ("kl", 1),
+    "clip fraction of the round before": ("clipped", 1),
+}
 """what is logged, and how many rounds earlier"""
 FEWEST = 5  # falls that an interval needs
 
@@ -181,6 +195,19 @@ def live(rows: Rows) -> list[dict[str, Any]]:
                 "as verl logs it": row["kl_steps"][worst],
             }
         )
+    return found
+
+
+def live_in_short(rows: Rows) -> list[dict[str, Any]]:
+    """A row for each arm of the live runs: rounds to J of 0.9 of each seed, and the range of ends and worst rounds."""
+    seen, found = live(rows), []
+    for arm in dict.fromkeys(one["arm"] for one in seen):
+        own = [one for one in seen if one["arm"] == arm]
+        ends, worst = (sorted(one[key] for one in own) for key in ("J at the end", "change of J"))
+        there = sorted((one["rounds to 0.9"] for one in own), key=lambda text: (text == "never", len(text), text))
+        row = {"arm": arm, "rounds to J of 0.9": ", ".join(there), "J at the end": f"{ends[0]:.2f} to {ends[-1]:.2f}"}
+        row["ends below 0.5"] = f"{sum(J < LEAST for J in ends)} of {len(own)}"
+        found.append(row | {"change of J in the worst round": f"{worst[0]:+.2f} to {worst[-1]:+.2f}"})
     return found
 
 
