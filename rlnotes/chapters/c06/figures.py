@@ -70,7 +70,8 @@ def experiment(rows: Rows, tasks: Sequence[str], arms: Sequence[str]) -> tuple[F
         left.axhline(start, color="0.4", linewidth=1, linestyle=(0, (1, 1)))
         left.annotate("untrained", (RATES[0], start), (0, 3), textcoords="offset points", fontsize=8, color="0.3")
         left.set(xscale="log", xlabel="learning rate", ylabel="mean accuracy", title=f"{task}: by rate")
-        columns = {arm: (arm, "reported") for arm in arms} | {"unclipped,\nhalf rate": ("unclipped", "second")}
+        left.set_xlim(8e-5, 3.2e-2)
+        columns = {"unclipped,\nhalf rate": ("unclipped", "second")} | {arm: (arm, "reported") for arm in arms}
         for place, (arm, role) in enumerate(columns.values()):
             ends = np.sort([row["sampled"][-1] for row in chosen(rows, role, task, arm)])
             marker = styles[arm] | dict(linestyle="none", markersize=4, alpha=0.8)
