@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from rlnotes.chapters.c06.experiment import ARMS, RATES, best_rates, score
+from rlnotes.chapters.c06.experiment import ARMS, RATES, REPORTED, best_rates, score
 from rlnotes.chapters.c06.readings import Rows, by_rate, chosen, rates_of
 from rlnotes.notebook.figures import STYLES, new_figure
 
@@ -78,7 +78,7 @@ def experiment(rows: Rows, tasks: Sequence[str], arms: Sequence[str]) -> tuple[F
             right.plot(place + np.linspace(-0.3, 0.3, len(ends)), ends, **marker)
             words.append(f"{task}, {arm}, {role}: ends from {ends[0]:.2f} to {ends[-1]:.2f}")
         right.set_xticks(range(len(columns)), list(columns), fontsize=8)
-        right.set(ylabel="accuracy at the end", title=f"{task}: the end of each of {len(ends)} runs")
+        right.set(ylabel="accuracy at the end", title=f"{task}: the end of each of {len(REPORTED)} runs")
         for axis in (left, right):
             axis.set_ylim(-0.04, 1.04)
     axes[0].plot([], [], label="reported, best rate", **RING)
