@@ -31,6 +31,7 @@ ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py chap
 	notebook/test_live.py objectives/test_gates.py studies/test_power.py gpu/test_stacked.py golden/test_make.py test_repository.py)
 TYPED     := trl|transformers|accelerate|datasets|tokenizers|stable_baselines3|sb3_contrib|reasoning_gym|playwright
 LONGEST   := tests/test_wheel.py tests/test_cli_properties.py
+MARKED     = $(shell grep -rlE "mark\.(extras|slow)" --include="test_*.py" tests)
 WORKERS   ?= logical
 PYTEST    := $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses=8 --dist loadfile --max-worker-restart=0
 EXTRAS    := lab,test,book,tasks,peers,bridge
@@ -80,7 +81,7 @@ alltypes: $(VENV)/.everything
 
 extras: $(VENV)/.everything
 	RLNOTES_BOOK=.book/html $(PYTEST) --no-loadscope-reorder -m "extras or slow" \
-		--override-ini addopts="-ra --import-mode=importlib --strict-markers" $(LONGEST) $(filter-out $(LONGEST),$(wildcard tests/test_*.py tests/*/))
+		--override-ini addopts="-ra --import-mode=importlib --strict-markers" $(LONGEST) $(filter-out $(LONGEST),$(MARKED))
 
 refresh: $(VENV)/.installed
 	$(BIN)/ruff format course
