@@ -17,7 +17,10 @@ from rlnotes.chapters.studies import COMPARISONS
 from rlnotes.objectives import RECIPES
 from rlnotes.studies import runner
 from rlnotes.studies.arena import ARENA_TASKS
+from rlnotes.studies.batches import run_batch
 from rlnotes.studies.methods import METHODS, MISMATCHES
+from rlnotes.studies.run import Row
+from rlnotes.studies.study import Study
 from tests.studies.pools import Here
 
 DRAWS = 40
@@ -131,6 +134,11 @@ def contents(place: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(place)): path.read_bytes() if path.is_file() else None for path in place.rglob("*")}
 
 
+def small_batch(study: Study, made: list[tuple[str, int]]) -> list[list[Row]]:
+    """The runs, with less of everything: here the command is tried, not what it makes."""
+    return run_batch(replace(study, base=replace(study.base, prompts=4, group_size=2), prompts_evaluated=8), made)
+
+
 LONG = ("stability", "arena")  # each run of theirs ends in pictures and bootstraps
 
 
@@ -138,13 +146,14 @@ LONG = ("stability", "arena")  # each run of theirs ends in pictures and bootstr
 @pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.slow] * (one in LONG)) for one in COMMANDS])
 def test_a_command_line_ends_in_work_or_in_one_line(name: str, room: Path, monkeypatch, tmp_path: Path, capsys):
     monkeypatch.setattr(runner, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr(runner, "run_batch", small_batch)
     monkeypatch.setattr(audit, "CLAIMS", audit.CLAIMS[:1])
     for key in COMPARISONS:
         one = COMPARISONS[key]
         monkeypatch.setitem(COMPARISONS, key, replace(one, tokens=1, methods=dict([*one.methods.items()][:1])))
-    statuses, places = [], count()
+    statuses, places, draws = [], count(), DRAWS // 4 if name in LONG else DRAWS
 
-    @settings(max_examples=DRAWS, deadline=None, derandomize=True, suppress_health_check=CHECKS)
+    @settings(max_examples=draws, deadline=None, derandomize=True, suppress_health_check=CHECKS)
     @given(command_lines(name))
     def holds(line: list[str]) -> None:
         place = tmp_path / str(next(places))
