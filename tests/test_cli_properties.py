@@ -136,7 +136,9 @@ def contents(place: Path) -> dict[str, bytes | None]:
 
 def small_batch(study: Study, made: list[tuple[str, int]]) -> list[list[Row]]:
     """The runs, with less of everything: here the command is tried, not what it makes."""
-    return run_batch(replace(study, base=replace(study.base, prompts=4, group_size=2), prompts_evaluated=8), made)
+    methods = {name: replace(method, tokens=1) for name, method in study.methods.items()}
+    base = replace(study.base, prompts=4, group_size=2)
+    return run_batch(replace(study, base=base, methods=methods, prompts_evaluated=8), made)
 
 
 LONG = ("stability", "arena")  # each run of theirs ends in pictures and bootstraps
@@ -151,9 +153,9 @@ def test_a_command_line_ends_in_work_or_in_one_line(name: str, room: Path, monke
     for key in COMPARISONS:
         one = COMPARISONS[key]
         monkeypatch.setitem(COMPARISONS, key, replace(one, tokens=1, methods=dict([*one.methods.items()][:1])))
-    statuses, places, draws = [], count(), DRAWS // 4 if name in LONG else DRAWS
+    statuses, places = [], count()
 
-    @settings(max_examples=draws, deadline=None, derandomize=True, suppress_health_check=CHECKS)
+    @settings(max_examples=DRAWS, deadline=None, derandomize=True, suppress_health_check=CHECKS)
     @given(command_lines(name))
     def holds(line: list[str]) -> None:
         place = tmp_path / str(next(places))
