@@ -168,25 +168,65 @@ def test_above_a_fifth_misled_has_rounds_at_far_too_high_rates_only():
     assert {after for rate, after in high if rate == 6.4e-3} == {0}
 
 
-def test_kl_tells_falls_that_have_come_without_a_clip_and_hardly_with_it():
-    found = {(one["task"], one["arm"]): one["KL after it"] for one in readings.falls(RUNS, TASKS)}
-    assert found["misled", "clip"] == "0.60 [0.52, 0.68]" and found["needle", "clip"] == "too few"
-    assert found["misled", "unclipped"] == "0.80 [0.67, 0.92]" and found["needle", "unclipped"] == "0.79 [0.67, 0.90]"
+def told(task: str, arm: str, least: str) -> tuple[str, list[str]]:
+    """How many rounds fell of those that began at ``least`` or more, and the AUC of each sign, without its interval."""
+    (found,) = (
+        one for one in readings.falls(RUNS, [task]) if (one["arm"], one["began at"]) == (arm, f"{least} or more")
+    )
+    return found["fell"], [found[sign].split(" [")[0] for sign in readings.SIGNS]
 
 
-def test_what_was_logged_of_the_round_before_hardly_warns():
-    before, own = ([name for name, (_, back) in readings.SIGNS.items() if bool(back) == way] for way in (True, False))
-    told = [one[name] for one in readings.falls(RUNS, TASKS) for name in before if one[name] != "too few"]
-    assert len(told) == 6 and {float(one.split()[0]) for one in told} == {0.43, 0.47, 0.57, 0.61, 0.63, 0.64}
-    same = [one[own[1]] for one in readings.falls(RUNS, TASKS)]
-    assert own[1] == "clip fraction of it"
-    assert same == ["0.58 [0.51, 0.68]", "0.66 [0.53, 0.81]", "too few", "0.68 [0.56, 0.80]"]
+def test_pooled_over_a_run_of_clip_logged_numbers_hardly_tell_a_fall_and_near_the_top_they_do():
+    assert list(readings.SIGNS)[1:3] == ["clip fraction of it", "KL of the round before"]
+    assert told("misled", "clip", "0.5") == ("12 of 152", ["0.60", "0.58", "0.64", "0.57"])
+    assert told("misled", "clip", "0.9") == ("10 of 100", ["0.81", "0.83", "0.69", "0.75"])
+    near = next(one for one in readings.falls(RUNS, ["misled"]) if one["began at"] == "0.9 or more")
+    assert near["clip fraction of the round before"] == "0.75 [0.66, 0.84]"
+    same = readings.matched(readings.chosen(RUNS, "reported", "misled", "clip"))
+    assert [round(own, 2) for own in same.values()] == [0.76, 0.80, 0.68, 0.71]
+
+
+def test_without_a_clip_the_round_before_hardly_warns_and_the_kl_of_the_round_tells():
+    assert told("misled", "unclipped", "0.5") == ("21 of 158", ["0.80", "0.66", "0.61", "0.63"])
+    assert told("misled", "unclipped", "0.9") == ("12 of 108", ["0.85", "0.65", "0.61", "0.62"])
+    assert told("needle", "unclipped", "0.5") == ("9 of 225", ["0.79", "0.68", "0.43", "0.47"])
+    assert told("needle", "unclipped", "0.9") == ("9 of 185", ["0.81", "0.74", "0.46", "0.50"])
+    assert told("needle", "clip", "0.9") == ("2 of 138", ["too few"] * 4)
+
+
+def test_near_the_top_falls_follow_a_higher_clip_fraction():
+    found = readings.before_a_fall(readings.chosen(RUNS, "reported", "misled", "clip"))
+    assert [one["fell"] for one in found] == ["0 of 18", "4 of 49", "6 of 33"]
+
+
+def test_pairs_of_rounds_are_matched_by_where_they_began():
+    """Falls have the higher KL in each phase, and the lower one over both."""
+    sampled = [0.1, 0.6, 0.69, 0.6, 0.96, 0.9, 0.96, 0.97]
+    kl = [0.0, 5, 6, 5, 2, 0, 0]  # of the rounds to 0.6, 0.69, 0.6 (fell), ...
+    run = row(sampled, kl=kl)
+    assert readings.matched([run])["KL after it"] == 1.0
+    pooled = readings.follow([run], 0.5)
+    assert readings.chance(pooled["KL after it"][0], pooled["fell"][0]) < 1
+
+
+def test_the_first_round_of_misled_shows_a_rate_8_times_too_high_and_the_rest_of_the_run_does_not():
+    found = {(one["task"], one["rate / best"]): one for one in readings.first_round(RUNS, TASKS)}
+    ends = {key: [float(x) for name in NUMBERS for x in one[name].split(" to ")] for key, one in found.items()}
+    assert found["misled", "1"]["runs"] == 19 and found["misled", "8"]["runs"] == 4
+    assert ends["misled", "1"] == [0.009, 0.049, 0.018, 0.026, 0.94, 0.99, 0.130, 0.170]
+    assert ends["misled", "4"] == [0.071, 0.872, 0.048, 0.113, 0.00, 0.99, 0.184, 0.294]
+    assert ends["misled", "8"] == [1.609, 2.537, 0.137, 0.191, 0.00, 0.43, 0.165, 0.191]
+    assert ends["needle", "1"][2:4] == [0.117, 0.176]  # that of misled at 8 times
+    assert min(own[4] for (task, _), own in ends.items() if task == "needle") == 0.93
+
+
+NUMBERS = ("KL after round 1", "clip fraction of round 1", "ends", "largest clip fraction")
 
 
 def test_the_number_of_the_round_before_is_read_one_round_earlier():
     sampled, kl = [0.1, 0.8, 0.6, 0.9, 0.7, 0.9, 0.6, 0.9, 0.5, 0.9, 0.6], [9.0, 0, 9, 0, 9, 0, 9, 0, 9, 0]
     found = readings.falls([row(sampled, kl=kl), row(sampled, kl=kl), row(sampled, arm="unclipped")], ["t"])[0]
-    assert found["fell"] == "10 of 18"
+    assert found["began at"] == "0.5 or more" and found["fell"] == "10 of 18"
     assert found["KL of the round before"] == "1.00 [1.00, 1.00]" and found["KL after it"] == "0.00 [0.00, 0.00]"
 
 
@@ -212,12 +252,18 @@ def test_a_stop_insures_against_a_rate_four_times_too_high_and_costs_below():
         ("needle", False): (-0.12, -0.02),
         ("needle", True): (-0.02, 0.14),
     }
+    added = [[round(float(row[f"{task}: clip_stop − clip"]), 2) for row in found] for task in TASKS]
+    assert [(min(own[:4]), max(own[:4])) for own in added] == [(-0.05, -0.01), (-0.11, -0.03)]
+    assert (min(added[0][4:]), max(added[0][4:])) == (0.14, 0.45)
 
 
 def test_in_short_both_tasks_have_three_arms_and_no_fourth():
     found = readings.in_short(RUNS, TASKS, ("unclipped", "clip", "stop"))
     assert [row["arm"] for row in found] == ["untrained", "unclipped", "unclipped, half rate", "clip", "stop"] * 2
     assert "mean − clip" in found[1] and not {"lowest end", "worst fall"} & set(found[1])
+    assert [row["rate"] for row in found[1:5]] == ["0.0004", "0.0002", "0.0004", "0.0008"] and found[-1][
+        "rate"
+    ] == "0.0064"
 
 
 def test_clip_ends_well_in_each_run_and_falls_less_than_unclipped_at_half_its_rate():

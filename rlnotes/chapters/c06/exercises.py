@@ -124,6 +124,12 @@ def _dual(ratio, advantages, epsilon):
     return -torch.where(advantages < 0, limited, _sign(ratio, advantages, epsilon))
 
 
+def _max_below(ratio, advantages, epsilon):
+    import torch
+
+    return -(torch.where(advantages > 0, ratio.clamp(max=1 + epsilon), ratio.clamp(max=1 - epsilon)) * advantages)
+
+
 def _other_half(ratio, advantages, epsilon):
     import torch
 
@@ -153,6 +159,12 @@ def _one_number(answer) -> Any:
     """A number, also one in brackets or in an array."""
     value = answer() if callable(answer) else answer
     return value if isinstance(value, str) else np.squeeze(np.asarray(value, dtype=np.float64))
+
+
+def _in_words(answer) -> Any:
+    """The answer; one and the same text for every text without a digit, so that all are known."""
+    value = answer() if callable(answer) else answer
+    return "in words" if isinstance(value, str) and not any(map(str.isdigit, value)) else value
 
 
 def _updates_that_may_clip() -> int:
@@ -199,8 +211,9 @@ EXERCISES: dict[str, Exercise] = {
             "a narrower band makes no step longer": lambda: 2.0,
             "that is the largest ratio itself. Asked for is its factor: with 0.1, divided by with 0.2": lambda: 3.98,
             "no factor is 0: the ratio is above 1 with either band": lambda: 0.0,
-            "a number is asked for: the factor that leaves a value as it is": lambda: "unchanged",
+            "a number is asked for: the factor that leaves a value as it is": lambda: "in words",
         },
+        measure=_in_words,
         hints=("Before the first update every ratio is 1, inside either band. What does the clip change there?",),
         tolerance=0.005,
     ),
@@ -245,6 +258,7 @@ EXERCISES: dict[str, Exercise] = {
             "a bad token at ratio 0.5 has gone where its advantage wants it, and is still pushed": _no_lower_end,
             "a good token at ratio 4 has gone where its advantage wants it, and is still pushed": _no_upper_end,
             "a bad token far above the band has slope 0: that is the dual clip, and the definition has none": _dual,
+            "for A < 0 the ratio must not fall below 1 - epsilon: clamp it with min, not with max": _max_below,
             "now it is right for A < 0 only. A good token needs the other end of the band": _other_half,
         },
         hints=("Draw the push over the ratio for A > 0 and for A < 0. The names say in which regions yours differs.",),
@@ -255,8 +269,8 @@ EXERCISES: dict[str, Exercise] = {
         misconceptions={
             "that is a run with a step of 0.5, which overshoots: its second ratio ends at 1.21. With tiny steps it "
             "stops at 1.2": lambda: _dragged_in_steps(0.5, 0.2, 0.5),
-            "a run with a long step ends here or a little above: it overshoots. And if it is 1 + 0.2 / 0.5: two ratios "
-            "of one weight do not grow in proportion. Find the weight at which the second ratio is 1.2": lambda: 1.4,
+            "two ratios of one weight do not grow in proportion. Find the weight at which the second ratio is 1.2, and "
+            "put it into the first": lambda: 1.4,
             "these are the odds of the second token at its edge; the weight follows from them": lambda: 1.5,
             "1.2 is where the first token stops pushing; the second goes on, and the weight is shared": lambda: 1.2,
             "this is the probability; the ratio compares it with the old one, one half": lambda: _dragged(0.5, 0.2) / 2,
@@ -312,6 +326,12 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "TD errors of later tokens count, not of earlier ones: the sum runs from the end": lambda r, v, lam: (
                 _carried(_errors(r, v)[::-1], lam)[::-1]
+            ),
+            "the sum runs from this token to the end, not from the first token to this one": lambda r, v, lam: (
+                np.cumsum(lam ** np.arange(len(v)) * _errors(r, v))
+            ),
+            "a running sum begins at the first token. Begin at the last, and multiply by lam at each step": (
+                lambda r, v, lam: np.cumsum(_errors(r, v))
             ),
             "gamma is 1 here: nothing is discounted": lambda r, v, lam: _carried(_errors(r, v, gamma=0.99), 0.99 * lam),
             "the weight of a TD error is lam to the power of its distance from this token, not from the first one": (

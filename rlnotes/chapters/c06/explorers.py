@@ -12,7 +12,7 @@ class PushExplorer(ExplorerModel):
     script = "push.js"
     title = "The push of one token"
     controls = (
-        Control("advantage", "advantage A", -2.0, 2.0, 0.1, 1.0),
+        Control("advantage", "advantage A", -2.0, 2.0, 0.1, -1.0),
         Control("ratio", "ratio r", 0.0, 5.0, 0.05, 4.0),
         Control("epsilon", "clip range ε", 0.05, 0.5, 0.01, 0.2),
         Control("dual", "dual clip c", 1.6, 6.0, 0.1, 3.0),

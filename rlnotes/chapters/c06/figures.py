@@ -11,7 +11,7 @@ from rlnotes.chapters.c06.readings import Rows, by_rate, chosen, rates_of
 from rlnotes.notebook.figures import STYLES, new_figure
 
 EPSILON = 0.2
-RING: dict[str, Any] = dict(color="0.3", marker="o", markersize=10, markerfacecolor="none", linestyle="none")
+RING: dict[str, Any] = dict(color="0.3", marker="o", markersize=11, markerfacecolor="none", linestyle="none")
 OPEN, BEYOND, CLOSED = STYLES[0]["color"], STYLES[1]["color"], "0.6"
 
 
@@ -48,8 +48,8 @@ def push_map(ratio: np.ndarray, advantages: np.ndarray, height: float = 3.7) -> 
 
 def experiment(rows: Rows, tasks: Sequence[str], arms: Sequence[str]) -> tuple[Figure, str]:
     """The experiment, a row for each task. Left: mean accuracy of each arm over the learning rate, tuning runs as
-    lines, the reported ones at the best rate as rings, and the untrained start as a line. Right: where each of the
-    reported runs ends.
+    lines, the reported ones as large empty marks, at a second rate too, and the untrained start as a line. Right: where
+    each of the reported runs ends.
     """
     figure, axes = new_figure(2 * len(tasks), width=4.6, height=2.8)
     best, words = best_rates([row for row in rows if row["role"] == "tuning"]), []
@@ -61,7 +61,11 @@ def experiment(rows: Rows, tasks: Sequence[str], arms: Sequence[str]) -> tuple[F
             lines = dict(markersize=4, linewidth=1.3, capsize=2) | styles[arm]
             left.errorbar(rates_of(task, arm), mean, error, label=arm, **lines)
             reported = np.mean([score(row) for row in chosen(rows, "reported", task, arm)])
-            left.plot(best[task, arm], reported, **RING | dict(color=styles[arm]["color"]))
+            empty = RING | {key: styles[arm][key] for key in ("color", "marker")}
+            left.plot(best[task, arm], reported, **empty)
+            if arm == "unclipped":
+                again = chosen(rows, "second", task, arm)
+                left.plot(again[0]["rate"], np.mean([score(row) for row in again]), **empty)
             words.append(
                 f"{task}, {arm}: highest {mean.max():.2f} at {best[task, arm]:g}, lowest {mean.min():.2f}; "
                 f"reported {reported:.2f}"
@@ -81,6 +85,6 @@ def experiment(rows: Rows, tasks: Sequence[str], arms: Sequence[str]) -> tuple[F
         right.set(ylabel="accuracy at the end", title=f"{task}: the end of each of {len(REPORTED)} runs")
         for axis in (left, right):
             axis.set_ylim(-0.04, 1.04)
-    axes[0].plot([], [], label="reported, best rate", **RING)
+    axes[0].plot([], [], label="reported runs (large, empty)", **RING)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure, "; ".join(words) + "."

@@ -16,6 +16,8 @@ BINS = (0.0, 0.02, 0.1, 0.2, 1.0)  # of the clip fraction of a round
 SCORES = {"mean": score, "end": lambda row: row["sampled"][-1]}
 """the mean accuracy after the rounds, and that after the last"""
 FALL, LEAST = 0.05, 0.5  # of held-out accuracy: a round falls that loses more; falls are counted where it was so high
+TOP = 0.9  # of held-out accuracy: a second cut, chosen after the runs were seen
+PHASES = (0.5, 0.7, 0.9, 0.95, 0.98, 1.01)  # of the accuracy before a round
 Rows = Sequence[dict[str, Any]]
 
 
@@ -69,8 +71,8 @@ def results(rows: Rows, task: str, seconds: Collection[str] = ARMS) -> list[dict
 
 
 def in_short(rows: Rows, tasks: Sequence[str], arms: Collection[str]) -> list[dict[str, Any]]:
-    """Both scores of some ``arms`` and the verdicts on them, all tasks in one table; ``unclipped`` also at its second
-    rate.
+    """Rate and both scores of some ``arms`` and the verdicts on them, all tasks in one table; ``unclipped`` also at its
+    second rate.
     """
     found = []
     for task in tasks:
@@ -78,7 +80,7 @@ def in_short(rows: Rows, tasks: Sequence[str], arms: Collection[str]) -> list[di
             if row["arm"] in {"untrained", *arms}:
                 name = row["arm"] + ", half rate" * ("post hoc" in row["rate"])
                 kept = {key: row[key] for by in SCORES for key in (by, f"{by} − clip") if key in row}
-                found.append({"task": task, "arm": name} | kept)
+                found.append({"task": task, "arm": name, "rate": row["rate"].removesuffix(" (post hoc)")} | kept)
     return found
 
 
@@ -130,23 +132,74 @@ def by_clip_fraction(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
-def falls(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """How well logged numbers tell the rounds that fell, of those of one arm at its best rate that began at ``LEAST``
-    or more: what was logged of the round itself, and, as a warning would need it, of the round before.
-    The chance that the number is higher for a round that fell is the area under the curve (AUC); one half says nothing.
-    The interval, 95 %, is a bootstrap over runs.
+def first_round(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """What ``clip`` logs of its first round at its best rate and above, and where these runs end: lowest and highest of
+    all runs at the rate. The last column is the largest clip fraction of a run in any round.
     """
     found = []
-    for task, arm in ((task, arm) for task in tasks for arm in ("clip", "unclipped")):
-        runs = chosen(rows, "reported", task, arm)
-        begun = [1 + np.flatnonzero(np.array(one["sampled"][1:-1]) >= LEAST) for one in runs]  # never the first round
-        fell = [np.diff(one["sampled"])[i] < -FALL for one, i in zip(runs, begun, strict=True)]
-        falls = int(sum(map(sum, fell)))
-        row = {"task": task, "arm": arm, "fell": f"{falls} of {sum(map(len, fell))}"}
-        for label, (key, back) in SIGNS.items():
-            values = [np.array(one[key])[i - back] for one, i in zip(runs, begun, strict=True)]
-            row[label] = auc(values, fell) if falls >= FEWEST else "too few"
-        found.append(row)
+    for task in tasks:
+        reported = chosen(rows, "reported", task, "clip")
+        best = reported[0]["rate"]
+        for rate in (rate for rate in RATES if rate >= best):
+            own = [row for row in (*chosen(rows, "tuning", task, "clip"), *reported) if row["rate"] == rate]
+            columns = {
+                "KL after round 1": ([row["kl"][0] for row in own], 3),
+                "clip fraction of round 1": ([row["clipped"][0] for row in own], 3),
+                "ends": ([row["sampled"][-1] for row in own], 2),
+                "largest clip fraction": ([max(row["clipped"]) for row in own], 3),
+            }
+            row = {"task": task, "rate / best": f"{rate / best:g}", "runs": len(own)}
+            spans = {name: f"{min(seen):.{n}f} to {max(seen):.{n}f}" for name, (seen, n) in columns.items()}
+            found.append(row | spans)
+    return found
+
+
+def falls(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """How well logged numbers tell the rounds that fell, of those of one arm at its best rate that began at ``LEAST``
+    or more, and at ``TOP`` or more: what was logged of the round itself, and, as a warning would need it, of the round
+    before. The chance that the number is higher for a round that fell is the area under the curve (AUC); one half says
+    nothing. The interval, 95 %, is a bootstrap over runs.
+    """
+    found = []
+    for task, arm, least in ((task, arm, least) for task in tasks for arm in ("clip", "unclipped") for least in CUTS):
+        seen = follow(chosen(rows, "reported", task, arm), least)
+        falls, rounds = int(sum(map(sum, seen["fell"]))), sum(map(len, seen["fell"]))
+        row = {"task": task, "arm": arm, "began at": f"{least:g} or more", "fell": f"{falls} of {rounds}"}
+        found.append(row | {sign: auc(seen[sign], seen["fell"]) if falls >= FEWEST else "too few" for sign in SIGNS})
+    return found
+
+
+def follow(runs: Rows, least: float, below: float = np.inf) -> dict[str, list[np.ndarray]]:
+    """Of each run the rounds, never the first, that began at ``least`` or more and below ``below``: whether they fell,
+    and the ``SIGNS``.
+    """
+    began = [np.array(one["sampled"][1:-1]) for one in runs]
+    places = [1 + np.flatnonzero((own >= least) & (own < below)) for own in began]
+    found = {"fell": [np.diff(one["sampled"])[i] < -FALL for one, i in zip(runs, places, strict=True)]}
+    for sign, (key, back) in SIGNS.items():
+        found[sign] = [np.array(one[key])[i - back] for one, i in zip(runs, places, strict=True)]
+    return found
+
+
+def matched(runs: Rows) -> dict[str, float]:
+    """For each of ``SIGNS`` the chance over pairs of rounds that began in the same one of ``PHASES``."""
+    won, pairs = dict.fromkeys(SIGNS, 0.0), 0
+    for low, high in pairwise(PHASES):
+        seen = {key: np.concatenate(own) for key, own in follow(runs, low, high).items()}
+        if own := int(seen["fell"].sum() * (~seen["fell"]).sum()):
+            pairs += own
+            won = {sign: won[sign] + own * chance(seen[sign], seen["fell"]) for sign in SIGNS}
+    return {sign: won[sign] / pairs for sign in SIGNS}
+
+
+def before_a_fall(runs: Rows) -> list[dict[str, Any]]:
+    """How many rounds fell of those that began at ``TOP`` or more, by the clip fraction of the round before."""
+    seen, sign = follow(runs, TOP), "clip fraction of the round before"
+    fell, before = (np.concatenate(seen[key]) for key in ("fell", sign))
+    found = []
+    for low, high in pairwise((0.0, 0.002, 0.01, 1.0)):
+        inside = (before >= low) & (before < high)
+        found.append({sign: f"{low:g} to {high:g}", "fell": f"{fell[inside].sum()} of {inside.sum()}"})
     return found
 
 
@@ -167,14 +220,15 @@ SIGNS = {
 }
 """what is logged, and how many rounds earlier"""
 FEWEST = 5  # falls that an interval needs
+CUTS = (LEAST, TOP)
 
 
 def chance(values: np.ndarray, fell: np.ndarray) -> float:
     """The chance that a value of a round that fell is above one of another round; equal values count half. NaN if none
-    fell.
+    fell, or all.
     """
     n, m = int(fell.sum()), int((~fell).sum())
-    return float((rankdata(values)[fell].sum() - n * (n + 1) / 2) / (n * m)) if n else float("nan")
+    return float((rankdata(values)[fell].sum() - n * (n + 1) / 2) / (n * m)) if n * m else float("nan")
 
 
 def live(rows: Rows) -> list[dict[str, Any]]:
