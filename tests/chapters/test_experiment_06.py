@@ -1,5 +1,7 @@
 """What chapter 06 says of its stored runs, and how it reads them."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -168,11 +170,15 @@ def test_above_a_fifth_misled_has_rounds_at_far_too_high_rates_only():
     assert {after for rate, after in high if rate == 6.4e-3} == {0}
 
 
+@cache
+def falls(task: str) -> list[dict]:
+    """The table of the chapter: four bootstraps a row."""
+    return readings.falls(RUNS, [task])
+
+
 def told(task: str, arm: str, least: str) -> tuple[str, list[str]]:
     """How many rounds fell of those that began at ``least`` or more, and the AUC of each sign, without its interval."""
-    (found,) = (
-        one for one in readings.falls(RUNS, [task]) if (one["arm"], one["began at"]) == (arm, f"{least} or more")
-    )
+    (found,) = (one for one in falls(task) if (one["arm"], one["began at"]) == (arm, f"{least} or more"))
     return found["fell"], [found[sign].split(" [")[0] for sign in readings.SIGNS]
 
 
@@ -180,7 +186,7 @@ def test_pooled_over_a_run_of_clip_logged_numbers_hardly_tell_a_fall_and_near_th
     assert list(readings.SIGNS)[1:3] == ["clip fraction of it", "KL of the round before"]
     assert told("misled", "clip", "0.5") == ("12 of 152", ["0.60", "0.58", "0.64", "0.57"])
     assert told("misled", "clip", "0.9") == ("10 of 100", ["0.81", "0.83", "0.69", "0.75"])
-    near = next(one for one in readings.falls(RUNS, ["misled"]) if one["began at"] == "0.9 or more")
+    near = next(one for one in falls("misled") if one["began at"] == "0.9 or more")
     assert near["clip fraction of the round before"] == "0.75 [0.66, 0.84]"
     same = readings.matched(readings.chosen(RUNS, "reported", "misled", "clip"))
     assert [round(own, 2) for own in same.values()] == [0.76, 0.80, 0.68, 0.71]

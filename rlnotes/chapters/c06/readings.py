@@ -165,7 +165,8 @@ def falls(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
         seen = follow(chosen(rows, "reported", task, arm), least)
         falls, rounds = int(sum(map(sum, seen["fell"]))), sum(map(len, seen["fell"]))
         row = {"task": task, "arm": arm, "began at": f"{least:g} or more", "fell": f"{falls} of {rounds}"}
-        found.append(row | {sign: auc(seen[sign], seen["fell"]) if falls >= FEWEST else "too few" for sign in SIGNS})
+        enough = FEWEST <= falls < rounds
+        found.append(row | {sign: auc(seen[sign], seen["fell"]) if enough else "too few" for sign in SIGNS})
     return found
 
 
@@ -219,7 +220,7 @@ SIGNS = {
     "clip fraction of the round before": ("clipped", 1),
 }
 """what is logged, and how many rounds earlier"""
-FEWEST = 5  # falls that an interval needs
+FEWEST = 5  # falls that an interval needs; and one round that did not fall
 CUTS = (LEAST, TOP)
 
 
