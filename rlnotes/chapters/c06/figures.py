@@ -63,12 +63,14 @@ def experiment(rows: Rows, tasks: Sequence[str], arms: Sequence[str]) -> tuple[F
             reported = np.mean([score(row) for row in chosen(rows, "reported", task, arm)])
             empty = RING | {key: styles[arm][key] for key in ("color", "marker")}
             left.plot(best[task, arm], reported, **empty)
+            second = ""
             if arm == "unclipped":
-                again = chosen(rows, "second", task, arm)
-                left.plot(again[0]["rate"], np.mean([score(row) for row in again]), **empty)
+                runs = chosen(rows, "second", task, arm)
+                left.plot(rate := runs[0]["rate"], again := np.mean([score(row) for row in runs]), **empty)
+                second = f", and {again:.2f} at {rate:g}"
             words.append(
                 f"{task}, {arm}: highest {mean.max():.2f} at {best[task, arm]:g}, lowest {mean.min():.2f}; "
-                f"reported {reported:.2f}"
+                f"reported {reported:.2f}{second}"
             )
         start = np.mean([row["sampled"][0] for row in chosen(rows, "tuning", task, "clip")])
         left.axhline(start, color="0.4", linewidth=1, linestyle=(0, (1, 1)))
