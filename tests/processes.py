@@ -53,11 +53,19 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks f
 
 
 def wait_for_spawned(group: int, count: int, seconds: float = 60) -> None:
-    """Wait until so many of a group's processes were started by multiprocessing; they may be importing still."""
+    """Wait until so many of a group's processes were started by multiprocessing, and their parent, which leads the
+    group, hears interrupts again; they may be importing still.
+    """
     deadline = time.monotonic() + seconds
-    while spawned(group) < count:
+    while spawned(group) < count or ignores_interrupts(group):
         assert time.monotonic() < deadline, "no workers started"
         time.sleep(0.01)
+
+
+def ignores_interrupts(pid: int) -> bool:
+    """Whether a process ignores SIGINT now, as one does while it starts another: a signal that comes then is lost."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return bool(int(status.split("SigIgn:")[1].split()[0], 16) >> (signal.SIGINT - 1) & 1)
 
 
 def spawned(group: int) -> int:
