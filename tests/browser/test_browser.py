@@ -137,15 +137,20 @@ def wait_for(port: int, server: subprocess.Popen, log: Path) -> None:
 
 
 def scroll_to(page: sync_api.Page, found: sync_api.Locator) -> sync_api.Locator:
-    """JupyterLab keeps only what is near the screen in the page: go down until ``found`` is there."""
+    """JupyterLab keeps only what is near the screen in the page: go down until ``found`` is there, again more slowly
+    where a busy machine did not keep up.
+    """
     panel = page.locator(".jp-WindowedPanel-outer").first
-    for place in range(0, 40_000, 400):
-        panel.evaluate("(panel, place) => { panel.scrollTop = place; }", place)
-        page.wait_for_timeout(150)
-        if found.count():
-            found.first.scroll_into_view_if_needed()
-            page.wait_for_timeout(500)
-            return found.first
+    for pause in (150, 600, 2000):
+        for place in range(0, 40_000, 400):
+            height = panel.evaluate("(panel, place) => { panel.scrollTop = place; return panel.scrollHeight; }", place)
+            page.wait_for_timeout(pause)
+            if found.count():
+                found.first.scroll_into_view_if_needed()
+                page.wait_for_timeout(500)
+                return found.first
+            if place > height:
+                break
     raise AssertionError(f"{found} is nowhere on the page")
 
 
