@@ -3,9 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from rlnotes.estimators.divergences import kl
 from rlnotes.lm.config import Metrics
+from rlnotes.lm.lora import merged
 from rlnotes.lm.report import ClippedTokens
 from rlnotes.lm.rollout import SamplingTransform
+from rlnotes.lm.sampler import response_logits
 from rlnotes.lm.trainer import Trainer
 from rlnotes.studies.study import Study
 
@@ -16,7 +21,8 @@ ACCURACIES = dict(accuracy=None, greedy=SamplingTransform(temperature=0))  # on 
 def run(study: Study, method: str, seed: int) -> list[Row]:
     """One run: a row for its start, with ``step`` 0, and one for each recorded. ``ACCURACIES`` may be missing between.
 
-    A run whose weights or gradient are no finite numbers any more is lost: they are 0 from there to its end.
+    An objective with a penalty also has ``kl_reference`` and ``penalised``, the accuracy less its price.
+    A run whose weights or gradient are no finite numbers any more is lost: its accuracies are 0 from there to its end.
     With ``count_clipped`` rows follow on the tokens clipped most often over the whole run.
     """
     trainer = Trainer(study.config(method, seed), choices=study.methods[method].choices)
@@ -24,7 +30,11 @@ def run(study: Study, method: str, seed: int) -> list[Row]:
         pass
 
     def measure() -> Metrics:
-        return {name: trainer.evaluate(study.prompts_evaluated, transform=how) for name, how in ACCURACIES.items()}
+        found = {name: trainer.evaluate(study.prompts_evaluated, transform=how) for name, how in ACCURACIES.items()}
+        if trainer.reference is not None:
+            found["kl_reference"] = to_reference(trainer, study.prompts_evaluated)
+            found["penalised"] = found["accuracy"] - study.methods[method].price * found["kl_reference"]
+        return found
 
     curve = Curve(study, method, measure())
     clipped = ClippedTokens(len(trainer.task.vocabulary))
@@ -44,11 +54,23 @@ def run(study: Study, method: str, seed: int) -> list[Row]:
     return curve.rows + [end | row for row in clipped.rows(trainer.task.vocabulary.names) if reported]
 
 
+@torch.no_grad()
+def to_reference(trainer: Trainer, prompts: int) -> float:
+    """KL(pi, reference) of whole responses, in nats: one response of pi to each of ``prompts`` held-out prompts, and at
+    each of its tokens the divergence over the whole vocabulary, which are summed up.
+    """
+    assert trainer.reference is not None
+    rollout = trainer.sample(prompts)
+    models = (merged(trainer.model), trainer.reference)
+    pi, ref = (trainer.transform.log_probs(response_logits(model, rollout)) for model in models)
+    return (kl(pi, ref) * rollout.mask).sum(-1).mean().item()
+
+
 class Curve:
     """The rows of one run, as it goes on; the first is its start, with ``step`` 0 and its ``accuracies``."""
 
     def __init__(self, study: Study, method: str, accuracies: Metrics):
-        self.study, self.budget = study, study.tokens_of(method)
+        self.study, self.budget, self.price = study, study.tokens_of(method), study.methods[method].price
         self.rows: list[Row] = [dict(step=0, tokens=0) | accuracies]
         self.ended = False
 
@@ -61,7 +83,14 @@ class Curve:
             self.rows.append(metrics)
 
     def lose(self, trainer: Trainer) -> None:
-        """End where ``trainer`` cannot go on: nothing is right from here to the last token."""
+        """End where ``trainer`` cannot go on: nothing is right from here to the last token, and it is as far from its
+        reference as when that was last measured.
+        """
         self.ended = True
+        found: Row = dict.fromkeys(ACCURACIES, 0.0)
+        if (
+            far := next((row["kl_reference"] for row in reversed(self.rows) if "kl_reference" in row), None)
+        ) is not None:
+            found |= dict(kl_reference=far, penalised=-self.price * far)
         for tokens in (trainer.tokens, max(trainer.tokens, self.budget)):
-            self.rows.append(dict(step=trainer.step, tokens=tokens) | dict.fromkeys(ACCURACIES, 0.0))
+            self.rows.append(dict(step=trainer.step, tokens=tokens) | found)

@@ -38,13 +38,15 @@ class Method:
     """An objective, and what of the common settings it changes.
 
     ``labels`` are columns of the table that say the same as the method's name, one thing each: to sort and select by.
-    ``tokens`` is its own number of response tokens, where methods of one study are tried on different tasks.
+    ``tokens`` is its own number of response tokens, where methods of one study are tried on different tasks. ``price``
+    is what a nat of KL to the reference costs in the metric ``penalised``, whatever the objective does about it.
     """
 
     choices: Choices
     changes: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     tokens: int | None = None
+    price: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,15 @@ class Study:
     first: tuple[str, ...] = ()
     """learning rates, by their labels, that are tried first, and others only if need be; none: all are tried"""
     margin: float | None = None
-    """two methods whose mean accuracy differs by less are alike: stated before the runs are made"""
+    """two methods whose mean ``score`` differs by less are alike: stated before the runs are made"""
+    score: str = "accuracy"
+    """the metric by which learning rates are chosen"""
 
     def __post_init__(self):
         within(self, 1, "tokens", most=MOST_TOKENS)
         within(self, 1, "evaluate_every", "prompts_evaluated", "record_every", "starts", most=MANY)
+        if self.score not in self.metrics:
+            raise ValueError(f"score is {self.score!r}, which is no column of the table; add it to metrics")
         for method in self.methods.values():
             if method.tokens is not None:
                 within(method, 1, "tokens", most=MOST_TOKENS)
@@ -154,10 +160,12 @@ def describe(study: Study) -> dict[str, Any]:
         methods[name] = dict(choices=_named(method.choices), changes=_plain(method.changes))
         if method.tokens is not None:
             methods[name]["tokens"] = method.tokens
+        if method.price:
+            methods[name]["price"] = method.price
     made_of: dict[str, Any] = dict(question=study.question, base=_plain(asdict(study.base)), methods=methods)
     made_of["tokens"] = study.tokens
-    for name in ("tuning_seeds", "first", "starts", "margin"):  # a table outlives an option that it does not use
-        if (value := getattr(study, name)) not in ((), 1, None):
+    for name in ("tuning_seeds", "first", "starts", "margin", "score"):  # a table outlives an option it does not use
+        if (value := getattr(study, name)) not in ((), 1, None, "accuracy"):
             made_of[name] = list(value) if isinstance(value, tuple) else value
     machine: dict[str, Any] = dict(
         python=platform.python_version(), torch=torch.__version__, processor=platform.machine()

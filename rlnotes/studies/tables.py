@@ -131,10 +131,15 @@ class Table:
         starts = self.settings["comparison"].get("starts", 1)
         return [seed % starts if starts > 1 else seed for seed in self.rows[method]]
 
-    def best(self, methods: Sequence[str], metric: str = "accuracy") -> str:
-        """The one whose tuning runs have the highest :meth:`mean`. What it then reaches, other seeds tell."""
+    @property
+    def score(self) -> str:
+        """The metric by which learning rates were chosen."""
+        return self.settings["comparison"].get("score", "accuracy")
+
+    def best(self, methods: Sequence[str]) -> str:
+        """The one whose tuning runs have the highest :meth:`mean` score. What it then reaches, other seeds tell."""
         apart = replace(self, rows=self.tuning)
-        return max(methods, key=lambda method: apart.mean(method, metric).mean())
+        return max(methods, key=lambda method: apart.mean(method, self.score).mean())
 
     def budget(self, method: str) -> int:
         """Response tokens that a run samples, give or take its last step."""

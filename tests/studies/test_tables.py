@@ -14,7 +14,7 @@ from rlnotes.studies.runner import append, begin, compare, missing
 from rlnotes.studies.scores import tuned
 from rlnotes.studies.stability import PROTOCOL, laboratory
 from rlnotes.studies.study import Study, compared, describe
-from rlnotes.studies.tables import grids
+from rlnotes.studies.tables import grids, stored
 
 
 def test_a_missing_table_is_explained():
@@ -22,12 +22,24 @@ def test_a_missing_table_is_explained():
         load_table("nothing")
 
 
-@pytest.mark.parametrize("name", COMPARISONS)
+DECLARED = {"07_penalties"}  # whose runs are still to be made
+
+
+def test_what_is_declared_only_has_no_table_yet():
+    assert DECLARED <= {*COMPARISONS} - {*stored()}
+
+
+@pytest.mark.parametrize("name", [name for name in COMPARISONS if name not in DECLARED])
 def test_every_comparison_has_its_table(name: str):
-    """Whole, of the settings that the package has now, with at least five paired seeds."""
+    """Whole, of the settings that the package has now, with at least five paired seeds. Where rates are chosen first,
+    those that are reported are the best of their grids.
+    """
     evidence, comparison = load_table(name), COMPARISONS[name]
     assert compared(evidence.settings) == describe(comparison)["comparison"]
-    assert list(evidence.rows) == list(comparison.methods)
+    if comparison.first:
+        assert sorted(evidence.rows) == sorted(evidence.best(grid) for grid in grids(evidence.labels))
+    else:
+        assert list(evidence.rows) == list(comparison.methods)
     assert evidence.command.startswith(f"rlnotes compare {name} --seeds ")
     seeds = {tuple(runs) for runs in evidence.rows.values()}
     assert len(seeds) == 1
