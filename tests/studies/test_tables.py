@@ -22,11 +22,11 @@ def test_a_missing_table_is_explained():
         load_table("nothing")
 
 
-DECLARED = {"07_penalties"}  # whose runs are still to be made
+DECLARED = {"07_penalties", "07_groups"}  # whose runs are still to be made
 
 
 def test_what_is_declared_only_has_no_table_yet():
-    assert DECLARED <= {*COMPARISONS} - {*stored()}
+    assert {*COMPARISONS} - {*stored()} >= DECLARED
 
 
 @pytest.mark.parametrize("name", [name for name in COMPARISONS if name not in DECLARED])
