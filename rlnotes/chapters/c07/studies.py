@@ -49,7 +49,7 @@ def _groups(task: str) -> dict[str, Method]:
     for size in SIZES:
         changes = dict(task=task, group_size=size, prompts=RESPONSES // size)
         setting = Setting(changes, STEPS // 2 * RESPONSES * LENGTHS[task])
-        found |= crossed({f"G = {size}": GRPO}, "task", {task: setting}, widened(RATES))
+        found |= crossed({f"grpo, G = {size}": GRPO}, "task", {task: setting}, widened(RATES))
     return found
 
 
