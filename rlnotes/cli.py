@@ -130,7 +130,9 @@ class Compare:
     seeds: int = 10
     """runs of each method; where learning rates are chosen first, of each at its own"""
     workers: int = 1
-    """runs at the same time, each on one thread"""
+    """runs at the same time, each on one thread; on a GPU, batches of runs"""
+    device: str | None = None
+    """cpu, cuda, cuda:1, ...; the comparison's own if not given"""
 
     def __call__(self) -> int:
         """Make the missing runs."""
@@ -141,6 +143,8 @@ class Compare:
         if self.name not in COMPARISONS:
             raise ValueError(f"unknown comparison {self.name!r}; choose one of {', '.join(COMPARISONS)}")
         study = COMPARISONS[self.name]
+        if self.device is not None:
+            study = replace(study, base=replace(study.base, device=self.device))
         return make_table(hold if study.first else follow_runs, study, self.out, self.seeds, self.workers)
 
 

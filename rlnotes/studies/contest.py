@@ -7,6 +7,7 @@ norm are in proportion to what is summed up. Seeds go round several starts, and 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from rlnotes.lm.config import TrainConfig
@@ -24,34 +25,56 @@ RATES = (1e-4, 2e-4, 4e-4, 8e-4)  # that are tried first
 WIDER = 5  # beyond either end, tried if need be
 TUNING_SEEDS = (100, 101, 102)
 STARTS = 3
+MARGIN = 0.03  # of mean accuracy: less is no reason to choose
 BASE = TrainConfig(epochs=4, minibatches=4)
+COLUMNS = ("accuracy", "greedy", "entropy", "length", "gradient_norm", "no_gradient", "mismatch")
+
+# Tasks with three starts each, of whose greedy answers 0 to 10 % are right.
+TASKS: dict[str, Setting] = {
+    "misled": Setting(dict(task="misled"), 72_000),  # 24 rounds
+    "needle": Setting(dict(task="needle"), 35_000),  # 14 rounds
+    "ledger": Setting(dict(task="ledger", prompts=16, group_size=8, epochs=2), 155_000),  # 30 rounds
+}
+
+
+def on(task: str, tokens: int | None = None, **changes: Any) -> Setting:
+    """One of ``TASKS``, with other settings, or another number of tokens."""
+    own = TASKS[task]
+    return Setting({**own.changes, **changes}, own.tokens if tokens is None else tokens)
 
 
 def contest(
     question: str,
     objectives: Sequence[str],
     tasks: Mapping[str, Setting],
-    tokens: int,
-    margin: float,
+    tokens: int = 72_000,
+    margin: float = MARGIN,
     clipped: str = "grpo",
+    own: Mapping[str, Choices] | None = None,
     base: TrainConfig = BASE,
+    starts: int = STARTS,
+    columns: Sequence[str] = COLUMNS,
 ) -> Study:
-    """``objectives``, names of ``METHODS``, on ``tasks``, beside ``clipped`` and the same without its clip.
+    """``objectives`` on ``tasks``, beside ``clipped`` and the same without its clip: names of ``METHODS``, or of the
+    contest's ``own``.
 
-    A method is called ``"gspo, ledger 1e-4"``, and its labels are ``recipe``, ``task`` and ``rate``.
+    A method is called ``"gspo, ledger 1e-4"``, and its labels are ``recipe``, ``task`` and ``rate``. ``tokens`` is for
+    tasks that have no number of their own, ``columns`` are those of the table.
     :func:`rlnotes.studies.runner.hold` makes the runs. Raises ``ValueError`` for a name that is unknown or there twice.
     """
-    check_choice("objectives", (clipped, *objectives), METHODS)
-    without = replace(METHODS[clipped], gate=no_gate, keep=None, correction=None)
-    named = {clipped: METHODS[clipped], UNCLIPPED: without} | {name: METHODS[name] for name in objectives}
+    known = {**METHODS, **(own or {})}
+    check_choice("objectives", (clipped, *objectives), known)
+    without = replace(known[clipped], gate=no_gate, keep=None, correction=None)
+    named = {clipped: known[clipped], UNCLIPPED: without} | {name: known[name] for name in objectives}
     methods = crossed(named, "task", tasks, widened(RATES))
+    settings = {name: replace(base, **setting.changes) for name, setting in tasks.items()}
+    longest = {name: make_task(one.task, one.size).max_response_length for name, one in settings.items()}
     for name, method in methods.items():
-        config = replace(base, **method.changes)
-        length = make_task(config.task, config.size).max_response_length
-        norm = config.gradient_clip * longest_push(method.choices, length)
+        task = method.labels["task"]
+        norm = settings[task].gradient_clip * longest_push(method.choices, longest[task])
         methods[name] = replace(method, changes={**method.changes, "gradient_clip": norm})
     study = Study(question, base, methods, tokens, evaluate_every=2, record_every=2, tuning_seeds=TUNING_SEEDS)
-    return replace(study, first=tuple(map(short, RATES)), starts=STARTS, margin=margin)
+    return replace(study, first=tuple(map(short, RATES)), starts=starts, margin=margin, metrics=tuple(columns))
 
 
 def widened(rates: Sequence[float]) -> list[float]:
@@ -65,6 +88,7 @@ def widened(rates: Sequence[float]) -> list[float]:
     return [float(f"{rate:.3g}") for rate in every]
 
 
+@cache
 def longest_push(choices: Choices, length: int) -> int:
     """What the tokens of a response of ``length`` push together where pi is mu: 1 if their mean is taken, ``length`` if
     their sum is. The gradient's norm is as much larger.
@@ -77,12 +101,14 @@ def longest_push(choices: Choices, length: int) -> int:
     return max(1, round(sum(map(abs, pushes))))
 
 
-def results(table: Table, clipped: str = "grpo") -> list[dict[str, Any]]:
+def results(table: Table) -> list[dict[str, Any]]:
     """A row for the start and for each objective on each task of a contest, at its own rate, or "at an end" of those
     tried: greedy accuracy at the start and the end, sampled accuracy at the end and in the mean after the start, the
-    share of runs that died, and of the mean the difference to ``clipped`` with its word.
+    share of runs that died, and of the mean the difference to the one that clips, which a contest names first, with its
+    word.
     """
     margin, found = table.settings["comparison"]["margin"], []
+    clipped = next(iter(table.labels.values()))["recipe"]
     best = {table.best(grid): grid for grid in grids(table.labels)}
     reference = {table.labels[name]["task"]: name for name in best if table.labels[name]["recipe"] == clipped}
     for name, grid in best.items():

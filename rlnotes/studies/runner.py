@@ -3,8 +3,9 @@
 import json
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
@@ -47,11 +48,18 @@ def missing(table: Path, study: Study, seeds: int, reported: Names = None, tuned
 
 
 def compare(
-    study: Study, table: Path, seeds: int = 10, workers: int = 1, reported: Names = None, tuned: Names = None
+    study: Study,
+    table: Path,
+    seeds: int = 10,
+    workers: int = 1,
+    reported: Names = None,
+    tuned: Names = None,
+    pool: Executor | None = None,
 ) -> Iterator[Run]:
     """Make the missing runs and append each to ``table``, a CSV file, when it has ended. Yields (method, seed).
     Which ones are ``reported``, and which ones ``tuned``: see :func:`missing`. On a GPU runs are made in batches
-    where they can be: see :func:`rlnotes.studies.batches.batches`.
+    where they can be: see :func:`rlnotes.studies.batches.batches`. A ``pool`` of as many ``workers`` may be there
+    already.
 
     Beside it stands ``table.json``: the settings, the versions, and the kind of machine. The first run that has ended
     brings both. Of a run that a cut or a hand has left in part the rest is taken out, with a warning, and it is made
@@ -63,26 +71,31 @@ def compare(
         check_note(study, table)
         if table.exists():
             mend(study, table)
-        yield from _make(study, table, batches(study, missing(table, study, seeds, reported, tuned)), workers)
+        yield from _make(study, table, batches(study, missing(table, study, seeds, reported, tuned)), workers, pool)
 
 
-def _make(study: Study, table: Path, due: list[list[Run]], workers: int) -> Iterator[Run]:
+def _pool(workers: int) -> AbstractContextManager[Executor]:
+    """New processes, which end with this one."""
+    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=end_with_parent)
+
+
+def _make(study: Study, table: Path, due: list[list[Run]], workers: int, there: Executor | None) -> Iterator[Run]:
     """Make the runs that are ``due``, and keep them."""
     running: dict[Future[list[list[Row]]], list[Run]] = {}
     begun = False
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
+    with _pool(workers) if there is None else nullcontext(there) as pool:
         while due or running:
             # as many as there are workers: after an interrupt a pool still makes what waits in its own queue
             while due and len(running) < workers:
                 batch = due.pop(0)
                 running[pool.submit(run_batch, study, batch)] = batch
             for done in wait(running, return_when=FIRST_COMPLETED).done:
-                for made, rows in zip(running.pop(done), done.result(), strict=True):
-                    if not begun:
-                        begin(study, table)
-                    begun = True
-                    append(study, table, *made, rows)
-                    yield made
+                made = dict(zip(running.pop(done), done.result(), strict=True))
+                if not begun:
+                    begin(study, table)
+                begun = True
+                append_all(study, table, made)
+                yield from made
 
 
 def check(study: Study, table: Path, seeds: int, workers: int) -> None:
@@ -130,12 +143,19 @@ def columns(study: Study) -> list[str]:
 
 
 def append(study: Study, table: Path, method: str, seed: int, rows: list[Row]) -> None:
-    """Write one run at the end of ``table``, all of it or nothing, in the columns that the table has: older ones have
-    fewer.
+    """:func:`append_all` for one run."""
+    append_all(study, table, {(method, seed): rows})
+
+
+def append_all(study: Study, table: Path, made: Mapping[Run, list[Row]]) -> None:
+    """Write the rows of some runs at the end of ``table``, all of them or nothing, in the columns that the table has:
+    older ones have fewer.
     """
     named = [LABEL_NAMES.get(column, column) for column in mend(study, table)]
-    run_of = dict(method=method, seed=seed, **study.methods[method].labels)
-    lines = [[_short((run_of | row).get(column)) for column in named] for row in rows]
+    lines = []
+    for (method, seed), rows in made.items():
+        run_of = dict(method=method, seed=seed, **study.methods[method].labels)
+        lines += [[_short((run_of | row).get(column)) for column in named] for row in rows]
     replace_text(table, table.read_bytes().decode() + csv_text(lines))
 
 
@@ -160,11 +180,19 @@ def _short(value: float | str | None) -> str:
     return "" if value is None else f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-def follow(study: Study, table: Path, seeds: int, workers: int, reported: Names = None, tuned: Names = None) -> None:
+def follow(
+    study: Study,
+    table: Path,
+    seeds: int,
+    workers: int,
+    reported: Names = None,
+    tuned: Names = None,
+    pool: Executor | None = None,
+) -> None:
     """:func:`compare` with a progress bar that counts runs."""
     check(study, table, seeds, workers)
     with bar(len(missing(table, study, seeds, reported, tuned))) as shown:
-        for method, seed in compare(study, table, seeds, workers, reported, tuned):
+        for method, seed in compare(study, table, seeds, workers, reported, tuned, pool):
             shown.set_description(f"{method}, seed {seed}")
             shown.update()
 
@@ -177,13 +205,15 @@ def hold(
 
     Runs that ``table`` holds are not made again: after an interruption the same call goes on.
     """
+    check(study, table, seeds, workers)
     labels, tried, chosen = {name: one.labels for name, one in study.methods.items()}, set[str](), list[str]()
     wanted = {name for name, own in labels.items() if not study.first or own["rate"] in study.first}
-    while wanted:
-        tried |= wanted
-        follow(study, table, seeds, workers, reported=(), tuned=tried)
-        found = read_table(table.stem, table, table.with_suffix(".json"))
-        chosen = [best(found, [name for name in grid if name in tried]) for grid in grids(labels)]
-        places = [(grid, grid.index(top)) for grid, top in zip(grids(labels), chosen, strict=True)]
-        wanted = {name for grid, i in places for name in grid[max(0, i - 1) : i + 2]} - tried
-    follow(study, table, seeds, workers, reported=chosen, tuned=tried)
+    with _pool(workers) as pool:
+        while wanted:
+            tried |= wanted
+            follow(study, table, seeds, workers, reported=(), tuned=tried, pool=pool)
+            found = read_table(table.stem, table, table.with_suffix(".json"))
+            chosen = [best(found, [name for name in grid if name in tried]) for grid in grids(labels)]
+            places = [(grid, grid.index(top)) for grid, top in zip(grids(labels), chosen, strict=True)]
+            wanted = {name for grid, i in places for name in grid[max(0, i - 1) : i + 2]} - tried
+        follow(study, table, seeds, workers, reported=chosen, tuned=tried, pool=pool)

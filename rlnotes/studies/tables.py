@@ -97,7 +97,9 @@ class Table:
         seeds = len(next(iter(self.rows.values())))
         if len(self.rows) < len(self.labels) and "first" not in self.settings["comparison"]:
             return f"rlnotes arena --seeds {seeds} --out {self.name}"
-        return f"rlnotes compare {self.name} --seeds {seeds} --out {self.name}.csv"
+        made = f"rlnotes compare {self.name} --seeds {seeds} --out {self.name}.csv"
+        device = self.settings["comparison"]["base"]["device"]
+        return made if device == "cpu" else f"{made} --device {device}"
 
     def curves(self, method: str, metric: str) -> list[tuple[np.ndarray, np.ndarray]]:
         """Tokens and values of each seed, where ``metric`` was measured."""

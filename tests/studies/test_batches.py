@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 
 from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.shard import Shard
 from rlnotes.objectives import GRPO, RECIPES, Choices
 from rlnotes.studies import runner
 from rlnotes.studies.arena import arena
 from rlnotes.studies.batches import MOST_RUNS, batches, run_batch
-from rlnotes.studies.run import Row, run
+from rlnotes.studies.run import run
 from rlnotes.studies.runner import compare
 from rlnotes.studies.study import Method, Study
 from tests.lm.breaking import breaking
+from tests.studies.rows import same
 
 pytestmark = pytest.mark.usefixtures("_in_this_process")
 
@@ -37,23 +37,6 @@ STUDY = Study(
     record_every=2,
 )
 RUNS = [(method, seed) for method in STUDY.methods for seed in (0, 1)]
-
-
-@pytest.fixture
-def _as_on_a_gpu(monkeypatch: pytest.MonkeyPatch):
-    """Nobody asks whether all responses are done: random numbers are drawn for their whole length."""
-    monkeypatch.setattr(Shard, "any", lambda self, own: True)
-
-
-def same(found: list[Row], expected: list[Row]) -> None:
-    assert len(found) == len(expected)
-    for row, own in zip(found, expected, strict=True):
-        assert row.keys() == own.keys() - {"seconds"}
-        assert [row.get(name) for name in ("step", "tokens", "reward")] == [
-            own.get(name) for name in ("step", "tokens", "reward")
-        ]
-        for name, value in row.items():
-            assert value == pytest.approx(own[name], rel=1e-3, abs=1e-4), name
 
 
 @pytest.mark.usefixtures("_as_on_a_gpu")

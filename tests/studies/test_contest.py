@@ -7,15 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlnotes.chapters.studies import COMPARISONS
+from rlnotes.gpu.batched import alone
 from rlnotes.lm.config import TrainConfig
 from rlnotes.objectives import GRPO
-from rlnotes.objectives.gates import no_gate
+from rlnotes.objectives.gates import Clip, no_gate
 from rlnotes.studies import judge, read_table, runner
-from rlnotes.studies.batches import batches
-from rlnotes.studies.contest import UNCLIPPED, UNTRAINED, contest, results, widened
+from rlnotes.studies.batches import batches, run_batch
+from rlnotes.studies.contest import COLUMNS, MARGIN, TASKS, UNCLIPPED, UNTRAINED, contest, on, results, widened
 from rlnotes.studies.run import run
 from rlnotes.studies.runner import append, begin, hold, missing
-from rlnotes.studies.study import Setting, compared, describe
+from rlnotes.studies.study import METRICS, Setting, Study, compared, crossed, describe
+from tests.studies.rows import same
 
 STUDY = contest("is it?", ("pg_is",), {"misled": Setting(dict(task="misled"))}, tokens=100, margin=0.2)
 BEST = {"grpo": 2e-4, UNCLIPPED: 1.6e-3, "pg_is": 1.0}  # inside the grid, beyond it, and beyond all
@@ -25,7 +28,7 @@ def made(monkeypatch: pytest.MonkeyPatch, table: Path, level: Callable[[str, int
     """Let a run's accuracy be highest at its objective's best rate, and ``level`` there. Returns who is asked for."""
     asked: list[tuple[str, int]] = []
 
-    def follow(study, table, seeds, workers, reported=None, tuned=None):
+    def follow(study, table, seeds, workers, reported=None, tuned=None, pool=None):
         begin(study, table)
         for name, seed in missing(table, study, seeds, reported, tuned):
             labels = study.methods[name].labels
@@ -94,6 +97,56 @@ def test_runs_of_several_starts_and_arms_are_one_batch_on_a_gpu():
     on_gpu = replace(STUDY, base=replace(STUDY.base, device="cuda"))
     due = [(name, seed) for name in STUDY.methods for seed in range(3) if name.endswith("1e-4")]
     assert [len(batch) for batch in batches(on_gpu, due)] == [9]
+
+
+@pytest.mark.usefixtures("_as_on_a_gpu")
+def test_rows_of_a_batch_of_a_contest_are_those_of_its_runs_alone():
+    """Which differ in objective, rate, clip of the norm, and start."""
+    small = replace(STUDY, base=replace(STUDY.base, prompts=4, group_size=4, epochs=1), prompts_evaluated=16)
+    small = replace(small, tokens=150, evaluate_every=1, record_every=1, metrics=METRICS)
+    runs = [("grpo, misled 8e-4", 1), (f"{UNCLIPPED}, misled 4e-4", 2), *(("pg_is, misled 2e-4", i) for i in (0, 1))]
+    assert len({(small.config(*run).start, small.config(*run).gradient_clip) for run in runs}) == 4
+    for one, rows in zip(runs, run_batch(small, runs), strict=True):
+        same(rows, run(small, *one))
+
+
+@pytest.mark.usefixtures("_in_this_process")
+def test_the_rounds_of_a_study_with_tuning_seeds_share_their_workers(monkeypatch, tmp_path: Path):
+    methods = crossed({"grpo": GRPO}, "task", {"reverse": Setting({})}, (1e-4, 2e-4, 4e-4))
+    small = Study("?", TrainConfig(prompts=2, group_size=2), methods, 20, prompts_evaluated=4, tuning_seeds=(9,))
+    small, pools, usual = replace(small, first=("1e-4", "2e-4")), [], runner.ProcessPoolExecutor
+
+    def pool(*given, **named):
+        pools.append(1)
+        return usual(*given, **named)
+
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", pool)
+    hold(small, tmp_path / "t.csv", seeds=1)
+    assert len(read_table("t", tmp_path / "t.csv", tmp_path / "t.json").rows) == 1 and len(pools) == 1
+
+
+def test_a_contest_may_have_objectives_and_settings_of_its_own():
+    own = {"narrow": replace(GRPO, gate=Clip(0.05, 0.05))}
+    tasks = {"ledger old": on("ledger", lags=(8,)), "misled": on("misled", 500)}
+    study = contest("?", ("gspo", "narrow"), tasks, own=own, starts=1)
+    assert study.methods["narrow, misled 1e-4"].choices == own["narrow"]
+    name = "gspo, ledger old 1e-4"
+    assert study.config(name, 5).lags == (8,) and study.config(name, 5).start == 0
+    assert (study.tokens_of(name), study.tokens_of("narrow, misled 1e-4")) == (TASKS["ledger"].tokens, 500)
+    assert study.metrics == COLUMNS and study.margin == MARGIN
+
+
+CONTESTS = {name: study for name, study in COMPARISONS.items() if study.first}
+
+
+def test_contests_are_for_batches_on_a_gpu_but_those_that_say_so():
+    """Which no GPU makes in useful time."""
+    found = set()
+    for name, study in CONTESTS.items():
+        for method, one in study.methods.items():
+            if one.labels["rate"] == study.first[0] and alone(study.config(method, 0), one.choices):
+                found.add(name)
+    assert found == {"08_dynamic", "12_versions"}
 
 
 def test_a_table_is_of_its_terms():

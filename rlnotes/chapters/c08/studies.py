@@ -11,7 +11,8 @@ from rlnotes.objectives import (
 from rlnotes.objectives.aggregations import constant, token_mean
 from rlnotes.objectives.gates import Clip
 from rlnotes.objectives.shaping import OverlongPenalty
-from rlnotes.studies.study import Method, Study
+from rlnotes.studies.contest import COLUMNS, TASKS, contest
+from rlnotes.studies.study import Method, Setting, Study
 
 STUDIES: dict[str, Study] = {}
 
@@ -46,4 +47,40 @@ STUDIES["08_clip"] = Study(
         for name, choices in _UPPER.items()
     },
     tokens=184_000,
+)
+
+# Contests. Denominators where lengths vary fourfold and every token counts, and where all are one; then where the
+# reward says nothing of length, on the one start that there is.
+_DENOMINATORS = {
+    "grpo constant": replace(GRPO, aggregation=constant),
+    "grpo token mean": replace(GRPO, aggregation=token_mean),
+}
+STUDIES["08_denominators"] = contest(
+    "Which denominator learns most from equally many tokens, where lengths vary and where they do not?",
+    (*_DENOMINATORS, "dr_grpo"),
+    {"ledger": TASKS["ledger"], "misled": TASKS["misled"]},
+    own=_DENOMINATORS,
+)
+STUDIES["08_length"] = contest(
+    "Which denominator makes wrong responses grow, each at its own best learning rate?",
+    (*_DENOMINATORS, "dr_grpo"),
+    {"ramble": Setting(dict(task="ramble", size=2), 150_000)},
+    own=_DENOMINATORS,
+    starts=1,
+    columns=(*COLUMNS, "length_wrong"),
+)
+_UPPER_ENDS = {f"grpo high {high}": replace(GRPO, gate=Clip(0.2, high)) for high in (0.28, 1.0, 4.0)}
+STUDIES["08_wider_clip"] = contest(
+    "How wide must the upper end of the clip be where the likeliest answer has to change?",
+    (*_UPPER_ENDS,),
+    {"misled": TASKS["misled"], "needle": TASKS["needle"]},
+    own=_UPPER_ENDS,
+)
+# No batch takes it: a step samples until all groups teach.
+STUDIES["08_dynamic"] = contest(
+    "Does dynamic sampling pay for the samples that it throws away?",
+    ("dapo", "grpo"),
+    {"misled": TASKS["misled"], "needle": TASKS["needle"]},
+    clipped="dapo all groups",
+    own={"dapo all groups": replace(DAPO, dynamic_sampling=False)},
 )

@@ -7,7 +7,8 @@ from rlnotes.objectives import (
     GRPO,
     GSPO,
 )
-from rlnotes.objectives.gates import Clip, Correction
+from rlnotes.objectives.gates import Clip, Correction, no_gate
+from rlnotes.studies.contest import TASKS, contest, on
 from rlnotes.studies.study import Method, Study
 
 STUDIES: dict[str, Study] = {}
@@ -42,4 +43,30 @@ STUDIES["09_noise"] = Study(
     }
     | {f"{name} bfloat16": Method(choices, dict(rollout_weights="bfloat16")) for name, choices in _GATED.items()},
     tokens=184_000,
+)
+
+# Contests. Responses of 5, 6, and 17 to 65 tokens: a range that does at one length what 0.2 does for tokens is wider or
+# narrower at another.
+_WIDTHS = {f"grpo {epsilon}": replace(GRPO, gate=Clip(epsilon, epsilon)) for epsilon in (0.05, 0.5)}
+_WIDTHS |= {f"gspo {epsilon}": replace(GSPO, gate=Clip(epsilon, epsilon)) for epsilon in (0.003, 0.01, 0.03, 0.1)}
+_WIDTHS["gspo open"] = replace(GSPO, gate=no_gate)
+STUDIES["09_ranges"] = contest(
+    "Ratios of responses or of tokens, each with its own best range: which learns more, at which length?",
+    ("gspo", *_WIDTHS),
+    TASKS,
+    own=_WIDTHS,
+)
+_DRIFTING = {
+    f"gspo 0.03{what}": replace(GSPO, gate=Clip(0.03, 0.03), **changes)
+    for what, changes in {
+        "": {},
+        " at pi_k": dict(anchor="proximal"),
+        " corrected": dict(anchor="proximal", correction=Correction(high=2.0)),
+    }.items()
+}
+STUDIES["09_drift"] = contest(
+    "Behind a copy of four bits the ratio of a response drifts with its length: does its clip still serve?",
+    ("gspo", *_DRIFTING),
+    {f"{task} int4": on(task, rollout_weights="int4") for task in ("misled", "ledger")},
+    own=_DRIFTING,
 )

@@ -7,8 +7,9 @@ from rlnotes.objectives import (
     GRPO,
     SAPO,
 )
-from rlnotes.objectives.gates import Soft, no_gate
-from rlnotes.studies.study import Method, Study
+from rlnotes.objectives.gates import Soft, SoftOneSided, no_gate
+from rlnotes.studies.contest import TASKS, contest
+from rlnotes.studies.study import Method, Setting, Study
 
 STUDIES: dict[str, Study] = {}
 
@@ -28,4 +29,25 @@ STUDIES["10_sapo"] = Study(
         for name, choices in _SOFT.items()
     },
     tokens=138_000,
+)
+
+# Contests. Two-sided and one-sided gates of three strengths; then on the task that large steps spoil.
+_GATES = {
+    f"{name} {tau:g}": replace(SAPO, gate=gate(tau, 1.05 * tau))
+    for name, gate in {"sapo": Soft, "sapo_one_sided": SoftOneSided}.items()
+    for tau in (10.0, 30.0)
+}
+_SOFTENED = ("sapo", "sapo_one_sided", *_GATES)
+STUDIES["10_gates"] = contest(
+    "Hard gate or soft: how strong must a soft one be, and on how many sides, to learn as much as the clip?",
+    _SOFTENED,
+    TASKS,
+    own=_GATES,
+)
+STUDIES["10_gates_sort"] = contest(
+    "The same where the likeliest answer is right at the start and large steps do harm: which gates hold?",
+    _SOFTENED,
+    {"sort": Setting(dict(task="sort", size=8), 138_000)},
+    own=_GATES,
+    starts=1,
 )

@@ -8,6 +8,9 @@ from rlnotes.objectives import (
     SEQ_TIS,
     SEQUENCE_IS,
 )
+from rlnotes.objectives.masks import ClipMask
+from rlnotes.studies.contest import COLUMNS, contest, on
+from rlnotes.studies.methods import METHODS
 from rlnotes.studies.study import Method, Study
 
 STUDIES: dict[str, Study] = {}
@@ -43,4 +46,24 @@ STUDIES["11_once"] = Study(
         if name in named
     },
     tokens=184_000,
+)
+
+# A contest. Weights by token, by response, truncated, and none, each with the clip of single tokens and without: behind
+# copies of few bits, and behind weights that are four rollouts old.
+_UNCORRECTED = replace(PG_IS, anchor="current")
+_WEIGHTS = ("sequence_is", "token_tis", "seq_tis")
+_CLIP = ClipMask(0.2, 0.2)
+_CLIPPED = {f"{name} clip": replace(METHODS[name], keep=_CLIP) for name in ("pg_is", *_WEIGHTS)}
+_CLIPPED |= {"uncorrected": _UNCORRECTED, "uncorrected clip": replace(_UNCORRECTED, keep=_CLIP)}
+STUDIES["11_corrections"] = contest(
+    "Bias or variance: which weight learns most where mu is not pi, and does it still matter behind a clip?",
+    (*_WEIGHTS, *(name for name in _CLIPPED if name != "pg_is clip")),
+    {
+        "misled int4": on("misled", rollout_weights="int4"),
+        "misled lag 64": on("misled", lags=(64,)),
+        "ledger int8": on("ledger", rollout_weights="int8"),
+    },
+    clipped="pg_is clip",
+    own=_CLIPPED,
+    columns=(*COLUMNS, "ess_sequence"),
 )

@@ -1,9 +1,12 @@
 """The studies whose tables chapter 12 shows, by name."""
 
+from dataclasses import replace
+
 from rlnotes.lm.config import TrainConfig
 from rlnotes.objectives import (
     GRPO,
 )
+from rlnotes.studies.contest import BASE, contest, on
 from rlnotes.studies.study import Method, Study
 
 STUDIES: dict[str, Study] = {}
@@ -25,4 +28,18 @@ STUDIES["12_levels"] = Study(
         "old 256": Method(GRPO, dict(lags=(256,))),
     },
     tokens=184_000,
+)
+
+# A contest, which no batch takes: a batch samples from one version. Four updates a rollout: 32 are eight rollouts.
+_VERSIONS = {
+    "fresh": {},
+    "kept 32": dict(lags=(0, 32)),
+    "switching 32": dict(lags=(0, 32), switch=0.25),
+    "old 32": dict(lags=(32,)),
+}
+STUDIES["12_versions"] = contest(
+    "What do old versions cost, as whole responses and as parts of each, with the clip and without?",
+    (),
+    {name: on("misled", 110_000, **changes) for name, changes in _VERSIONS.items()},
+    base=replace(BASE, epochs=1),
 )

@@ -12,6 +12,7 @@ from rlnotes.objectives import (
     TRM_ONE_SIDED,
 )
 from rlnotes.objectives.masks import ClipMask
+from rlnotes.studies.contest import contest, on
 from rlnotes.studies.study import Method, Study
 
 STUDIES: dict[str, Study] = {}
@@ -43,4 +44,17 @@ STUDIES["14_trm"] = Study(
     },
     tokens=184_000,
     record_every=5,
+)
+
+# A contest, where a mask can matter: copies of four bits for short and for long responses, and old weights.
+STUDIES["14_masks"] = contest(
+    "Does a mask of whole responses, or of their tokens, beat no mask where mu is far from pi?",
+    ("trm", "trm_one_sided", "trm_max", "trm_avg", "seq_mis", "dppo_tv"),
+    {
+        "misled int4": on("misled", rollout_weights="int4"),
+        "misled lag 64": on("misled", lags=(64,)),
+        "ledger int4": on("ledger", rollout_weights="int4"),
+    },
+    clipped="pg_is clip",
+    own={"pg_is clip": replace(PG_IS, keep=ClipMask(0.2, 0.2))},
 )

@@ -8,6 +8,7 @@ from rlnotes.objectives import (
     PG_IS,
     RELAX_BOTH,
 )
+from rlnotes.studies.contest import TASKS, contest
 from rlnotes.studies.methods import METHODS
 from rlnotes.studies.study import Method, Study
 
@@ -45,4 +46,13 @@ STUDIES["15_sort"] = Study(
     },
     tokens=184_000,
     record_every=5,
+)
+
+# A contest: the same masks, each at its own best rate, where right tokens are rare and where they are likely but never
+# the likeliest.
+STUDIES["15_regions"] = contest(
+    "Ratio or divergence: which region learns most, and does letting the clip go for rare tokens buy the same?",
+    ("wide_clip", "relax_high", "relax_low", "relax_both", "dppo_tv", "dppo_kl"),
+    {"needle": TASKS["needle"], "misled": TASKS["misled"]},
+    clipped="clip_higher",
 )

@@ -11,9 +11,10 @@ from dataclasses import replace
 from torch import Tensor
 
 from rlnotes.estimators.baselines import group_mean_std, in_groups, leave_one_out
-from rlnotes.objectives import GRPO, RLOO
+from rlnotes.objectives import GRPO, RECIPES, RLOO
 from rlnotes.studies.arena import arena
-from rlnotes.studies.study import Study
+from rlnotes.studies.contest import TASKS, contest
+from rlnotes.studies.study import Setting, Study
 
 
 def up(rewards: Tensor, group_size: int) -> Tensor:
@@ -98,3 +99,24 @@ def scaled() -> Study:
 NORM = scaled()
 
 STUDIES: dict[str, Study] = {"17_parts": PARTS, "17_wider": WIDER, "17_fresh": FRESH, "17_norm": NORM}
+
+# The arena as a contest: three tasks whose likeliest answer is wrong at the start, one of them long, then three others.
+# Without dapo, which no batch takes: it stands in 08_dynamic.
+_EVERY = tuple(name for name in RECIPES if name not in ("grpo", "dapo"))
+STUDIES["17_contest"] = contest(
+    "Which recipe learns most where the likeliest answer has to change?",
+    _EVERY,
+    TASKS,
+    columns=("accuracy", "greedy", "entropy"),
+)
+STUDIES["17_others"] = contest(
+    "And where it need not, where nothing is said of length, or where rare and likely tokens stand side by side?",
+    _EVERY,
+    {
+        "reverse": Setting(dict(task="reverse", size=8), 108_000),
+        "ramble": Setting(dict(task="ramble", size=2), 72_000),
+        "renamed": Setting(dict(task="renamed", size=6), 86_000),
+    },
+    starts=1,
+    columns=("accuracy", "greedy", "entropy"),
+)
