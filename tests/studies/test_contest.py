@@ -17,7 +17,7 @@ from rlnotes.studies.batches import batches, run_batch
 from rlnotes.studies.contest import COLUMNS, MARGIN, TASKS, UNCLIPPED, UNTRAINED, contest, on, results, widened
 from rlnotes.studies.run import run
 from rlnotes.studies.runner import append, begin, hold, missing
-from rlnotes.studies.study import METRICS, Setting, Study, compared, crossed, describe
+from rlnotes.studies.study import Setting, Study, compared, crossed, describe
 from tests.studies.rows import same
 
 STUDY = contest("is it?", ("pg_is",), {"misled": Setting(dict(task="misled"))}, tokens=100, margin=0.2)
@@ -102,8 +102,8 @@ def test_runs_of_several_starts_and_arms_are_one_batch_on_a_gpu():
 @pytest.mark.usefixtures("_as_on_a_gpu")
 def test_rows_of_a_batch_of_a_contest_are_those_of_its_runs_alone():
     """Which differ in objective, rate, clip of the norm, and start."""
-    small = replace(STUDY, base=replace(STUDY.base, prompts=4, group_size=4, epochs=1), prompts_evaluated=16)
-    small = replace(small, tokens=150, evaluate_every=1, record_every=1, metrics=METRICS)
+    small = replace(STUDY, base=replace(STUDY.base, prompts=4, group_size=4, epochs=1, minibatches=1))
+    small = replace(small, tokens=150, prompts_evaluated=16, evaluate_every=1, record_every=1)
     runs = [("grpo, misled 8e-4", 1), (f"{UNCLIPPED}, misled 4e-4", 2), *(("pg_is, misled 2e-4", i) for i in (0, 1))]
     assert len({(small.config(*run).start, small.config(*run).gradient_clip) for run in runs}) == 4
     for one, rows in zip(runs, run_batch(small, runs), strict=True):
