@@ -51,21 +51,19 @@ STUDIES["08_clip"] = Study(
 
 # Contests. Denominators where lengths vary fourfold and every token counts, and where all are one; then where the
 # reward says nothing of length, on the one start that there is.
-_DENOMINATORS = {
-    "grpo constant": replace(GRPO, aggregation=constant),
-    "grpo token mean": replace(GRPO, aggregation=token_mean),
-}
+_CONSTANT = {"grpo constant": replace(GRPO, aggregation=constant)}
+_DENOMINATORS = (*_CONSTANT, "ppo_clip", "dr_grpo")  # ppo_clip is grpo but for the mean over tokens
 STUDIES["08_denominators"] = contest(
     "Which denominator learns most from equally many tokens, where lengths vary and where they do not?",
-    (*_DENOMINATORS, "dr_grpo"),
+    _DENOMINATORS,
     {"ledger": TASKS["ledger"], "misled": TASKS["misled"]},
-    own=_DENOMINATORS,
+    own=_CONSTANT,
 )
 STUDIES["08_length"] = contest(
     "Which denominator makes wrong responses grow, each at its own best learning rate?",
-    (*_DENOMINATORS, "dr_grpo"),
+    _DENOMINATORS,
     {"ramble": Setting(dict(task="ramble", size=2), 150_000)},
-    own=_DENOMINATORS,
+    own=_CONSTANT,
     starts=1,
     columns=(*COLUMNS, "length_wrong"),
 )
