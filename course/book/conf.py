@@ -43,6 +43,7 @@ exclude_patterns = ["_build"]
 
 nb_execution_mode = "off"
 nb_merge_streams = True
+nb_render_markdown_format = "myst"  # a card that a cell prints
 nb_code_prompt_show = "Show the code"  # of a cell with the tag hide-input
 nb_code_prompt_hide = "Hide the code"
 # a stored output's own HTML is shown, never a widget that would need a manager from the network

@@ -5,6 +5,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from rlnotes.files import replace_text
 from rlnotes.logs.table import UPDATES, Condition, Metric, Option, Rule, Setting, table
@@ -13,46 +14,53 @@ ON_CARDS = ("trl", "verl")
 ON_PAGE = ("trl", "verl", "openrlhf", "slime")
 
 
-def card(chapter: str, *names: str) -> str:
-    """The Monday card of a chapter, such as ``"06_ppo"``: a box with a row for each rule that rests on it.
+class Card(str):
+    """Markdown that a notebook and the book show as what it says."""
 
-    ``names`` are those of the rules that are wanted, in their order; all if none. Raises ``ValueError`` if none rests
-    on the chapter, or one that is named does not.
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/markdown": str(self), "text/plain": str(self)}
+
+
+def card(chapter: str, *names: str) -> Card:
+    """The Monday card of a chapter, such as ``"06_ppo"``: a box with a row for each rule.
+
+    ``names`` are those of the rules that are wanted, in their order. Without them it is those that the table of rules
+    puts on the chapter's card, or else all that rest on the chapter. Raises ``ValueError`` for a rule that does not
+    exist, and if there is none.
     """
-    rules = [rule for rule in table().rules.values() if rule.link.startswith(f"{chapter}#")]
-    own = {rule.name: rule for rule in rules}
-    if unknown := {*names} - {*own}:
-        raise ValueError(f"names has {unknown.pop()!r}; the rules of {chapter} are {', '.join(own)}")
-    rules = [own[name] for name in names or own]
-    if not rules:
-        chapters = sorted({rule.link.partition("#")[0] for rule in table().rules.values()})
-        raise ValueError(f"chapter is {chapter!r}, and no rule rests on it; there are cards of {', '.join(chapters)}")
+    rules = table().rules
+    names = names or table().cards.get(chapter) or tuple(n for n, one in rules.items() if one.chapter == chapter)
+    if unknown := sorted({*names} - {*rules}):
+        raise ValueError(f"names has {unknown[0]!r}, which is no rule; the rules are {', '.join(rules)}")
+    if not names:
+        chapters = ", ".join(sorted({one.chapter for one in rules.values()}))
+        raise ValueError(f"chapter is {chapter!r}, and no rule rests on it; there are cards of {chapters}")
     head = ["you see", "log (TRL / verl)", "worry at", "set", "rests on"]
     trl, verl = (table().libraries[name] for name in ON_CARDS)
     small = f"<small>{trl.title} {trl.version} as installed; {verl.title} {verl.version} as read, not run.</small>"
-    lines = ["**Monday card**", "", *rows(head, [_cells(rule) for rule in rules]), "", small]
-    return "\n".join(f"> {line}".rstrip() for line in lines)
+    lines = ["**Monday card**", "", *rows(head, [_cells(rules[name], chapter) for name in names]), "", small]
+    return Card("\n".join(f"> {line}".rstrip() for line in lines))
 
 
-def _cells(rule: Rule) -> list[str]:
-    """A rule as the five cells of a card."""
-    place = rule.link.partition("#")[2]
+def _cells(rule: Rule, chapter: str) -> list[str]:
+    """A rule as the five cells of the card of ``chapter``."""
     names = [
         " / ".join(_names(table().metrics[metric], library, "none", 1) for library in ON_CARDS)
         for metric in rule.metrics
     ]
-    worry = "; ".join(_worry(one, alone=len(rule.metrics) < 2) for one in rule.all)
+    worry = rule.worry or "; ".join(_worry(one, alone=len(rule.metrics) < 2) for one in rule.all)
     options = [
         " / ".join(_option(table().settings[name], library, "none") for library in ON_CARDS) for name in rule.settings
     ]
     settings = f". {', '.join(options).replace('actor_rollout_ref.', '')}" if options else ""
-    text = place.removesuffix("-*").replace("-", " ")
+    place = rule.link.partition("#")[2]
+    page = "" if rule.chapter == chapter else f"{rule.chapter}.ipynb"
     return [
         rule.symptom,
         "; ".join(names) or "the settings",
         worry,
         f"{'; then '.join(rule.check)}{settings}",
-        f"[{text}](#{place})",
+        f"[{place.removesuffix('-*').replace('-', ' ')}]({page}#{place})",
     ]
 
 
@@ -109,7 +117,10 @@ def rows(head: list[str], body: list[list[str]]) -> list[str]:
 
 
 def _names(metric: Metric, library: str, none: str, most: int | None = None) -> str:
-    return ", ".join(f"`{name}`" for name in metric.names.get(library, ())[:most]) or none
+    names = [f"`{name}`" for name in metric.names.get(library, ())[:most]]
+    if library in metric.only:
+        names[0] += f" ({metric.only[library]})"
+    return ", ".join(names) or none
 
 
 def _option(setting: Setting, library: str, none: str) -> str:

@@ -84,7 +84,9 @@ def evaluate(condition: Condition, log: Log, settings: Settings | None = None) -
     if metric not in log.series and condition.assumed:
         return Seen(True)
     if metric not in log.series:
-        return table().metrics[metric].names.get(log.library, (table().metrics[metric].title,))[0]
+        entry = table().metrics[metric]
+        only = f" ({entry.only[log.library]})" if log.library in entry.only else ""
+        return entry.names.get(log.library, (entry.title,))[0] + only
     if log.source.decimals.get(log.names[metric]) and any(
         0 < abs(one) < HALF_DIGIT or one == 0 for one in condition.bounds().values()
     ):

@@ -2,7 +2,7 @@
 
 import operator
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
@@ -27,11 +27,12 @@ class Library:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A number of a log: its names by library, the preferred one first."""
+    """A number of a log: its names by library, the preferred one first; ``only`` says when that one is logged."""
 
     title: str
     unit: str = ""
     names: dict[str, tuple[str, ...]]
+    only: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,15 +123,20 @@ class Rule:
     link: str
     evidence: Evidence
     source: str = ""
+    worry: str = ""
     level: Level = "alarm"
     rising: Level = "alarm"
     libraries: tuple[str, ...] = ()
 
     @property
+    def chapter(self) -> str:
+        """The notebook that it rests on, such as ``"06_ppo"`` or ``"deeper/06_ppo"``."""
+        return self.link.partition("#")[0]
+
+    @property
     def page(self) -> str:
-        """The notebook and the heading that it rests on."""
-        chapter, _, place = self.link.partition("#")
-        return f"course/{chapter}.ipynb#{place}"
+        """The file of that notebook, and the heading."""
+        return f"course/{self.chapter}.ipynb#{self.link.partition('#')[2]}"
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -150,6 +156,7 @@ class Table:
     metrics: dict[str, Metric]
     settings: dict[str, Setting]
     rules: dict[str, Rule]
+    cards: dict[str, tuple[str, ...]]
 
 
 @cache
@@ -174,7 +181,7 @@ def table() -> Table:
     for entry in raw["rules"]:
         conditions = tuple(Condition(**_tuples(one)) for one in entry.pop("all"))
         rules[entry["name"]] = Rule(all=conditions, **_tuples(entry))
-    return Table(libraries=libraries, metrics=metrics, settings=settings, rules=rules)
+    return Table(libraries=libraries, metrics=metrics, settings=settings, rules=rules, cards=_tuples(raw["cards"]))
 
 
 def _tuples(entry: dict[str, Any]) -> dict[str, Any]:

@@ -88,7 +88,12 @@ def cells(path: Path, kind: str) -> list[dict]:
 
 
 def prose(path: Path) -> str:
-    return "\n".join("".join(cell["source"]) for cell in cells(path, "markdown"))
+    """The text of a page, in its order, with the Markdown that its cells print."""
+    found = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        outputs = [output.get("data", {}).get("text/markdown", "") for output in cell.get("outputs", ())]
+        found += outputs if cell["cell_type"] == "code" else [cell["source"]]
+    return "\n".join(map("".join, found))
 
 
 BESIDE = ("index", "bibliography", "concordance", "settings", "symbols")

@@ -82,12 +82,16 @@ class Cell:
         return not self.folded and not asks
 
     @property
+    def printed(self) -> str:
+        """The Markdown that a cell prints, such as a card."""
+        found = [output.get("data", {}).get("text/markdown", "") for output in self.raw.get("outputs", ())]
+        return "\n".join("".join(text) for text in found)
+
+    @property
     def words(self) -> int:
         """Words that are read: pieces with a letter or digit. What is folded or code is none."""
-        if self.is_code:
-            return 0
-        text = re.sub(r"<[^>]+>", " ", FENCE.sub(" ", FOLD.sub(" ", self.source)))
-        return sum(any(map(str.isalnum, piece)) for piece in text.split())
+        text = self.printed if self.is_code else FENCE.sub(" ", FOLD.sub(" ", self.source))
+        return sum(any(map(str.isalnum, piece)) for piece in re.sub(r"<[^>]+>", " ", text).split())
 
     @property
     def headings(self) -> list[str]:
@@ -155,8 +159,9 @@ class Page:
 
     @cached_property
     def text(self) -> str:
-        """All its text, without what is folded."""
-        return "\n\n".join(FENCE.sub("", FOLD.sub("", cell.source)) for cell in self.cells if not cell.is_code)
+        """All its text, without what is folded, and with the Markdown that cells print."""
+        parts = (cell.printed if cell.is_code else FENCE.sub("", FOLD.sub("", cell.source)) for cell in self.cells)
+        return "\n\n".join(filter(None, parts))
 
     @property
     def boxes(self) -> list[str]:
@@ -365,7 +370,7 @@ def rendered_tables(page: Page) -> Iterator[str]:
 
 def monday(page: Page) -> Iterator[str]:
     """The card is the last box before the summary, and has its five columns."""
-    cards = [cell for cell in page.cells if MONDAY in cell.source]
+    cards = [cell for cell in page.cells if MONDAY in (cell.printed if cell.is_code else cell.source)]
     if len(cards) != 1:
         yield f'{len(cards)} boxes begin with "{MONDAY}"; there is one on each page'
         return
@@ -373,9 +378,9 @@ def monday(page: Page) -> Iterator[str]:
     after = [cell for cell in page.cells if cell.number > card.number]
     if not any("## Summary" in cell.source for cell in after) or any(STATEMENT.search(cell.source) for cell in after):
         yield "the Monday card is not the last box before the summary"
-    if not card.headings:
-        yield "the Monday card needs a heading in its cell, ## On Monday, or it stands in the frame of an exercise"
-    head, *body = rows_of(card.source.split(MONDAY)[1]) or [[]]
+    if not (page.cells[card.number - 1] if card.is_code else card).headings:
+        yield "the Monday card needs a heading above it, ## On Monday, or it stands in the frame of an exercise"
+    head, *body = rows_of((card.source + card.printed).split(MONDAY)[1]) or [[]]
     if head != CARD:
         yield f"the Monday card's columns are {head}; they must be {CARD}"
     elif not body or not all(len(row) == len(CARD) and all(row) for row in body):

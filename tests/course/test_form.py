@@ -111,6 +111,13 @@ def printed(text: str) -> Callable[[Notebook], None]:
     return lambda cell: cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": text})
 
 
+def as_printed(cell: Notebook) -> None:
+    """The text of a cell is what its folded code prints."""
+    output = {"output_type": "execute_result", "data": {"text/markdown": cell["source"]}}
+    cell.update(cell_type="code", source="card()", outputs=[output])
+    cell["metadata"].update(tags=["hide-input"], jupyter={"source_hidden": True})
+
+
 P = "| $p$ | a probability |\n"  # of the list of symbols
 BOX = "\n> **Fact 7.2.** True.\n>\n> <small>Source 002.</small>\n"
 PLANTED: list[tuple[str, str, Change, str]] = [
@@ -152,6 +159,8 @@ PLANTED: list[tuple[str, str, Change, str]] = [
     ("slider", "no main picture", untag("picture", "main"), "no cell with the tag"),
     ("slider", "a still one", replace('explorer(EXPLORERS["group"])', "show(figure, 'x')"), "no cell with the tag"),
     ("monday", "no card", replace("> **Monday card**", "> **Monday**"), "0 boxes begin"),
+    ("monday", "printed below no heading", on("monday", as_printed), "needs a heading"),
+    ("monday", "printed, and empty", both(replace("| above 0.5 |", "| |"), on("monday", as_printed)), "empty cell"),
     ("monday", "in an exercise", replace("## On Monday *\n", ""), "needs a heading"),
     ("monday", "after the summary", to_the_end("monday"), "not the last box"),
     ("monday", "a box after it", append(BOX, "summary"), "not the last box"),

@@ -365,10 +365,26 @@ def test_a_card_has_the_form_of_the_course(chapter: str):
     head, *body = rows_of(text)
     assert text.startswith("> **Monday card**\n>\n> | you see | log (TRL / verl) |")
     assert head == CARD and body and all(len(row) == len(CARD) and all(row) for row in body)
-    assert all(re.search(r"\]\(#[^)]+\)$", row[-1]) for row in body)
+    assert all(re.search(r"\]\((deeper/\w+\.ipynb)?#[^)]+\)$", row[-1]) for row in body)
     assert "`clip_ratio/region_mean` / `actor/pg_clipfrac`" in card("06_ppo", "clip-cannot-act", "clip-too-tight")
+    assert card(chapter)._repr_mimebundle_() == dict.fromkeys(("text/markdown", "text/plain"), text)
     with pytest.raises(ValueError, match="no rule rests on it"):
         card("00_start_here")
+    with pytest.raises(ValueError, match="names has 'clips', which is no rule"):
+        card(chapter, "clips")
+
+
+def test_the_cards_of_the_chapters_are_what_the_table_prints():
+    """A cell prints each, so that nothing is typed twice; what it has stored is not older than the table."""
+    shown = []
+    for path in sorted((ROOT / "course").glob("[0-9][0-9]_*.ipynb")):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            if cell["cell_type"] == "code" and f'card("{path.stem}")' in "".join(cell["source"]):
+                shown.append(path.stem)
+                assert "".join(cell["outputs"][0]["data"]["text/markdown"]) == card(path.stem)
+                symptoms = [table().rules[name].symptom for name in table().cards[path.stem]]
+                assert [row[0] for row in rows_of(card(path.stem))[1:]] == symptoms
+    assert shown == [*table().cards]
 
 
 def test_the_settings_page_is_up_to_date():

@@ -112,6 +112,7 @@ PLANTED = {
     "heldout-does-not-follow": Planted(
         "trl", dict(reward=RISES, heldout=ramp(0.3, 0.31, 0.05)), healthy=dict(heldout=ramp(0.3, 0.5, 0.05))
     ),
+    "heldout-falls": Planted("trl", dict(heldout=hill(0.2, 0.8, 0.1)), healthy=dict(heldout=hill(0.2, 0.8, 0.7))),
     "length-without-reward": Planted("trl", dict(length=ramp(50, 90), reward=STILL), healthy=dict(reward=RISES)),
     "wrong-grow": Planted("rlnotes", OUR | dict(length_wrong=ramp(8, 16)), healthy=dict(length_wrong=ramp(8, 9))),
     "length-shrinks": Planted("trl", dict(length=ramp(90, 20), reward=STILL), healthy=dict(reward=RISES)),
@@ -129,6 +130,8 @@ PLANTED = {
     "stands-still": Planted("trl", dict(reward=STILL, entropy=flat(0.5)), healthy=dict(entropy=ramp(0.5, 0.3))),
     "clip-cannot-act": Planted("trl", dict(clip_fraction=flat(0.0)), dict(passes=1), told=dict(passes=4)),
     "clip-never-acts": Planted("verl", dict(clip_fraction=flat(0.0)), dict(passes=1), told=dict(update_size=1024)),
+    "first-round-far": Planted("verl", dict(kl_old=flat(1.5)), healthy=dict(kl_old=[0.1, *flat(1.5)[1:]])),
+    "drift": Planted("trl", dict(kl_reference=ramp(0, 2)), healthy=dict(kl_reference=ramp(0, 0.2))),
     "loss-reads-0": Planted(
         "trl", dict(loss=flat(1e-8), gradient_norm=flat(0.5)), healthy=dict(gradient_norm=flat(0.0))
     ),
