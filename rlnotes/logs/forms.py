@@ -14,6 +14,7 @@ from rlnotes.logs.table import meant
 LINE = 1 << 20  # bytes of a line that are read at once
 DICT = 1 << 16  # characters of a dict that is spread over lines
 HEAD = 1 << 16  # bytes by which the form is recognised
+CUT = 4096  # characters after which Weights & Biases cuts a line of the console
 STEPS = (
     "step", "training/global_step", "global_step", "train/global_step", "train/step", "rollout/step", "_step", "Step",
     "global_step/max_steps",
@@ -36,12 +37,13 @@ class Source:
     form: str = ""
     skipped: int = 0
     first_skipped: int | None = None
+    """lines that are broken, and the first of them"""
     other_runs: int = 0
     decimals: dict[str, bool] = field(default_factory=dict)
     """by name: True as long as all values were written with three decimals, as older versions of verl do"""
 
     def skip(self, line: int) -> None:
-        """A line that holds no metrics though it should."""
+        """A line that lacks metrics though it should have them."""
         self.skipped += 1
         self.first_skipped = self.first_skipped or line
 
@@ -148,8 +150,11 @@ def _left(source: Source, text: str, number: int, strict: bool) -> float | None:
 
 
 def _looks_like_metrics(text: str) -> bool:
-    """True if a metric that is known is named in ``text``: a broken dict of something else is not missed."""
-    return any(meant(name) for name in re.findall(r"[\"']([\w/@.-]+)[\"']\s*:", text))
+    """True if two metrics that are known are named in ``text``: a broken dict of something else, such as settings, is
+    not missed. Nor is a text that a console has broken into pieces in quotes, as verl does with what it logs again.
+    """
+    names = {name for name in re.findall(r"[\"']([\w/@.-]+)[\"']\s*:", text) if meant(name)}
+    return len(names) > 1 and not re.search(r"[\"']\n", text)
 
 
 def _json(line: str) -> dict[str, Any] | None:
@@ -175,14 +180,18 @@ def _dict(text: str) -> dict[str, Any] | None:
 
 
 def _verl(source: Source, found: re.Match[str], number: int) -> Iterator[Row]:
-    values = {}
-    for part in found.group(2).strip().split(" - "):
+    """What is whole in a line: the end may be cut off, or other output glued to it."""
+    values, parts = {}, found.group(2).strip().split(" - ")
+    torn = len(found.string.rstrip("\n")) == CUT
+    for part in parts[:-1] if torn else parts:
         name, _, value = part.rpartition(":")
         if not name or (value_ := number_of(value)) is None:
-            source.skip(number)
-            return
+            torn = True
+            continue
         values[name] = value_
         source.decimals[name] = source.decimals.get(name, True) and bool(_THREE.fullmatch(value))
+    if torn:
+        source.skip(number)
     source.form = source.form or "verl's console lines"
     yield Row(float(found.group(1)), values)
 
@@ -244,6 +253,8 @@ def _table(source: Source, file: IO[str], mark: str) -> Iterator[Row]:
         (line.strip(" |\n\r") + "\n" for line in file if line.strip()) if mark == "|" else file, delimiter=mark
     )
     names = [name.strip() for name in next(lines)]
+    if {"Name", "State", "Created"} <= {*names}:
+        raise ValueError(f"{source.path} is a table of runs, with a row for each; export the history of one run")
     runs: dict[str, None] = {}
     columns: dict[int, str] = {}
     for i, name in enumerate(names):

@@ -1,12 +1,11 @@
 """A log that has been read: whose it is, and its metrics by the names of the table."""
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rlnotes.logs.forms import Source
 from rlnotes.logs.series import FEWEST, Series, change
-from rlnotes.logs.table import PREFIXES, meant, table
+from rlnotes.logs.table import meant, table
 
 MOST_NAMES = 1000  # names that no library has, of which a few are told where none is known
 
@@ -19,6 +18,8 @@ class Log:
     library: str
     series: dict[str, Series]
     names: dict[str, str]
+    counted: bool = False
+    """True if no line says its step, so that the steps are the numbers of the lines"""
 
     @property
     def steps(self) -> tuple[float, float]:
@@ -32,14 +33,14 @@ def load(path: str | Path) -> Log:
     source = Source(Path(path))
     found: dict[str, Series] = {}
     unknown: dict[str, None] = {}
-    count = 0
+    counted = True
     for row in source.rows():
         known = {name: value for name, value in row.values.items() if meant(name)}
         if not known:
             if len(unknown) < MOST_NAMES:
                 unknown.update(dict.fromkeys(row.values))
             continue
-        count += 1
+        counted &= row.step is None
         for name, value in known.items():
             series = found.setdefault(name, Series())
             series.add(series.steps + 1 if row.step is None else row.step, value)
@@ -51,15 +52,16 @@ def load(path: str | Path) -> Log:
         )
     library = _library(found)
     names = _names(found, library)
-    return Log(source, library, {metric: found[name] for metric, name in names.items()}, names)
+    return Log(source, library, {metric: found[name] for metric, name in names.items()}, names, counted)
 
 
 def _library(found: dict[str, Series]) -> str:
-    """The library that explains most names, and the rarer ones first."""
+    """The library that explains most names, and the rarer ones first. A name that only fits a pattern decides a tie."""
     votes = dict.fromkeys(table().libraries, 0.0)
     for name in found:
-        for library in meant(name):
-            votes[library] += 1 / len(meant(name))
+        for library, metric in meant(name).items():
+            exact = "*" not in (table().metrics[metric].fits(name, library) or "*")
+            votes[library] += (1.0 if exact else 0.01) / len(meant(name))
     return max(votes, key=lambda library: votes[library])
 
 
@@ -68,7 +70,7 @@ def _names(found: dict[str, Series], library: str) -> dict[str, str]:
     chosen = {}
     for metric, entry in table().metrics.items():
         for pattern in entry.names.get(library, ()):
-            same = [name for name in found if fnmatchcase(name.removeprefix(PREFIXES.get(library, "")), pattern)]
+            same = [name for name in found if entry.fits(name, library) == pattern]
             own = [name for name in same if meant(name).get(library) == metric]
             if own and metric not in chosen:
                 chosen[metric] = min(own, key=lambda name: _change(found[name]))

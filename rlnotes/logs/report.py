@@ -65,7 +65,10 @@ class Report:
         """What was passed over."""
         found, source = [], self.log.source
         if source.skipped:
-            found.append(f"{source.skipped} broken lines were skipped, the first is line {source.first_skipped}")
+            lines = f"{source.skipped} lines are broken, the first is" if source.skipped > 1 else "1 line is broken:"
+            found.append(f"{lines} line {source.first_skipped}. Only what is whole in them was read")
+        if self.log.counted:
+            found.append("No line says its step, so step 1 is the first line")
         if source.other_runs:
             found.append(f"{source.other_runs} other runs of this table were left out")
         return found

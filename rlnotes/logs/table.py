@@ -27,12 +27,24 @@ class Library:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A number of a log: its names by library, the preferred one first; ``only`` says when that one is logged."""
+    """A number of a log: its names by library, the preferred one first; ``only`` says when that one is logged, and
+    ``other`` are names that fit a pattern and mean something else.
+    """
 
     title: str
     unit: str = ""
     names: dict[str, tuple[str, ...]]
+    other: tuple[str, ...] = ()
     only: dict[str, str] = field(default_factory=dict)
+
+    def fits(self, name: str, library: str) -> str | None:
+        """The name or pattern of ``library`` that a name of a log is or fits; None if it means something else."""
+        short = name.removeprefix(PREFIXES.get(library, ""))
+        known = self.names.get(library, ())
+        if short in known:
+            return short
+        fit = next((one for one in known if "*" in one and fnmatchcase(short, one)), None)
+        return None if any(fnmatchcase(short, one) for one in self.other) else fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +185,7 @@ def table() -> Table:
     metrics, settings = {}, {}
     for name, entry in raw["metrics"].items():
         own, rest = split(entry)
-        metrics[name] = Metric(names={library: tuple(names) for library, names in own.items()}, **rest)
+        metrics[name] = Metric(names={library: tuple(names) for library, names in own.items()}, **_tuples(rest))
     for name, entry in raw["settings"].items():
         own, rest = split(entry)
         settings[name] = Setting(options={library: Option(**option) for library, option in own.items()}, **rest)
@@ -201,8 +213,7 @@ def meant(name: str) -> dict[str, str]:
     """
     found = {}
     for metric, entry in table().metrics.items():
-        for library, known in entry.names.items():
-            short = name.removeprefix(PREFIXES.get(library, ""))
-            if any(one == short or ("*" in one and fnmatchcase(short, one)) for one in known):
+        for library in entry.names:
+            if entry.fits(name, library):
                 found.setdefault(library, metric)
     return found
