@@ -1,4 +1,4 @@
-"""How many planted faults the rules find first: ``python -m tests.logs.hits`` writes ``hits.md`` beside the logs.
+"""How many planted faults the rules find first: ``python -m tests.logs.hits`` writes ``hits.md``.
 
 A fault is *hit* if the first alarm is of a rule that names its cause, or has it among what to check. An alarm on a
 healthy log is *false*.
@@ -13,8 +13,9 @@ from typing import Any
 from rlnotes.files import replace_text
 from rlnotes.logs import read
 from rlnotes.logs.cards import rows
+from rlnotes.logs.stored_logs import FOLDER
 
-FOLDER = Path(__file__).parent
+HERE = Path(__file__).parent
 HITS = {
     "equal_groups": ("equal-groups", "equal-rewards"),
     "learning_rate": ("falls-below-the-start", "rate-past-the-edge"),
@@ -34,11 +35,11 @@ HITS = {
 """By fault of the manifest: the rules that name it"""
 
 
-def judged(folder: Path = FOLDER) -> list[dict[str, Any]]:
+def judged() -> list[dict[str, Any]]:
     """For each stored log its half, fault, alarms in their order, and the verdict: hit, miss, false, or quiet."""
     found = []
-    for entry in json.loads((folder / "manifest.json").read_text(encoding="utf-8")):
-        report = read(folder / entry["log"], folder / entry["config"])
+    for entry in json.loads((HERE / "manifest.json").read_text(encoding="utf-8")):
+        report = read(FOLDER / entry["log"], FOLDER / entry["config"])
         alarms = [finding.rule.name for finding in report.findings if finding.level == "alarm"]
         if entry["fault"] is None:
             verdict = "false" if alarms else "quiet"
@@ -73,4 +74,4 @@ def page(found: Iterable[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    replace_text(FOLDER / "hits.md", page(judged()))
+    replace_text(HERE / "hits.md", page(judged()))

@@ -1,4 +1,4 @@
-"""The command that makes the logs again: ``python -m tests.logs.make [--only NAME ...]``."""
+"""The command that makes the logs of the package again: ``python -m tests.logs.make [--only NAME ...]``."""
 
 import argparse
 import json
@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
+from rlnotes.logs.stored_logs import BESIDE, FOLDER
 from tests.logs import by_us
 from tests.logs.run import OurRun, Run
 from tests.logs.runs import RUNS
 
-FOLDER = Path(__file__).parent
-MANIFEST, README = FOLDER / "manifest.json", FOLDER / "README.md"
+HERE = Path(__file__).parent
+MANIFEST, README = HERE / "manifest.json", HERE / "README.md"
 LARGEST = 60_000  # bytes of a log
 GAIN = 0.15  # of held-out accuracy: what a healthy run has more of, and a faulty one less
 
@@ -44,7 +45,7 @@ def made(run: Run) -> tuple[str, dict[str, Any]]:
         library=maker.LIBRARY,
         task=repr(maker.task_of(run)),
         log=f"{run.name}/{maker.LOG}",
-        config=f"{run.name}/config.json",
+        config=f"{run.name}/{BESIDE}",
         visible_from=visible_from(run, rows),
         sign=run.sign and run.sign._asdict(),
         note=run.note,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rlnotes import cli
 from rlnotes.logs import read, series
 from rlnotes.logs.cards import card, settings_page
-from rlnotes.logs.forms import number_of
+from rlnotes.logs.forms import CUT, number_of
 from rlnotes.logs.log import load
 from rlnotes.logs.table import table
 from tests.course.form import CARD, rows_of
@@ -164,7 +164,63 @@ def test_a_broken_line_is_counted_said_and_skipped(name: str, tmp_path: Path, ca
     log = load(tmp_path / name)
     assert (log.source.skipped, log.source.first_skipped) == (count, line)
     assert cli.main(["read", str(tmp_path / name)]) == 0
-    assert f"{count} broken lines were skipped, the first is line {line}" in capsys.readouterr().out
+    assert f" line {line}. Only what is whole in them was read." in capsys.readouterr().out + "."
+
+
+def test_what_is_whole_in_a_line_of_verl_is_read(tmp_path: Path):
+    """Its end is torn, has another process's output glued to it, or was cut by the console of Weights & Biases."""
+    cut = f"step:3 - critic/score/mean:0.75 - {' - '.join(['actor/lr:1e-06'] * 300)}"[: CUT - 26]
+    lines = [
+        "step:1 - critic/score/mean:0.25 - actor/entro",
+        "(TaskRunner pid=1) step:2 - critic/score/mean:0.5 - perf/throughput:200.1(WorkerDict pid=2) warning",
+        f"{cut} - actor/entropy:0.123456789"[:CUT],
+    ]
+    (tmp_path / "x.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    log = load(tmp_path / "x.log")
+    assert [point.mean for point in log.series["reward"].points] == [0.25, 0.5, 0.75]
+    assert log.source.skipped == 3 and "entropy" not in log.series
+
+
+def test_settings_and_texts_in_pieces_are_no_broken_lines(tmp_path: Path):
+    """As verl prints them: a dict of settings with the name of a metric, and what it has logged once more in quotes."""
+    lines = [
+        "(TaskRunner pid=1)  'distillation': {'loss': {'clip_ratio': 0.2,",
+        "(TaskRunner pid=1)                            'topk': 32}}",
+        """("Initial validation metrics: {'val-core/math/acc/mean@4': \"""",
+        """ \"np.float64(0.5), 'val-core/math/acc/best@4/mean': \"""",
+        """ 'np.float64(0.75)}')""",
+        "step:0 - val-core/math/acc/mean@4:0.5",
+    ]
+    (tmp_path / "x.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    log = load(tmp_path / "x.log")
+    assert log.source.skipped == 0 and [point.mean for point in log.series["heldout"].points] == [0.5]
+
+
+HELD_OUT = {
+    "verl": {
+        "val-core/math/acc/mean@4": 0.5,
+        "val-core/math/acc/best@4/mean": 0.7,
+        "val-core/math/acc/best@4/std": 0.2,
+    },
+    "slime": {
+        "rollout/raw_reward": 0.4,
+        "eval/math": 0.5,
+        "eval/math-truncated_ratio": 0.2,
+        "eval/math/truncated": 0.1,
+    },
+    "trl": {"train/reward": 0.4, "train/grad_norm": 1.0, "eval/reward": 0.5}
+    | {f"eval/{name}": 0.0 for name in ("loss", "runtime", "kl", "steps_per_second", "num_tokens")},
+}
+
+
+@pytest.mark.parametrize("library", HELD_OUT)
+def test_the_held_out_reward_is_not_taken_for_another_number(library: str, tmp_path: Path):
+    """Nor a library for another, by names that fit only a pattern. All but the reward fall, and that would be taken."""
+    rows = [{k: v * (1 if v == 0.5 else 1 - i / 9) for k, v in HELD_OUT[library].items()} for i in range(9)]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    log = load(tmp_path / "x.jsonl")
+    assert (log.library, log.series["heldout"].points[0].mean) == (library, 0.5)
+    assert "No line says its step, so step 1 is the first line" in read(tmp_path / "x.jsonl").text()
 
 
 def test_an_unknown_column_is_no_error_and_keys_may_change(tmp_path: Path):
@@ -179,6 +235,7 @@ REFUSED: dict[str, tuple[bytes | None, str]] = {
     "blank.log": (b"\n \n", "is empty; give the log"),
     "binary.bin": (b"\x00\x01PK" * 50, "is no text; give a log as text"),
     "prose.txt": (b"nothing of interest\n", "has no metric that is known"),
+    "runs.csv": (b"Name,State,Created,loss\none,finished,2026,0.5\n", "is a table of runs, with a row for each"),
     "others.jsonl": (b'{"speed": 3}\n', "has no metric that is known; it has speed"),
     "folder": (None, "holds no log: no metrics.jsonl, no trainer_state.json, no TensorBoard file"),
 }
