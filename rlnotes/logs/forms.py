@@ -39,6 +39,7 @@ class Source:
     first_skipped: int | None = None
     """lines that are broken, and the first of them"""
     other_runs: int = 0
+    other_files: int = 0
     decimals: dict[str, bool] = field(default_factory=dict)
     """by name: True as long as all values were written with three decimals, as older versions of verl do"""
 
@@ -66,25 +67,31 @@ class Source:
             yield from _table(self, file, found) if (found := _delimiter(text)) else _text(self, file)
 
     def _folder(self) -> Iterator[Row]:
-        """The log in a run's folder: ours, TRL's of the last checkpoint, TensorBoard's, or one file of lines."""
-        found = [self.path / name for name in BESIDE if (self.path / name).is_file()]
+        """The log in a run's folder: ours, TRL's of the last checkpoint, TensorBoard's, charts, or one file of lines."""
+        found = [self.path / name for name in BESIDE if (self.path / name).is_file()][:1]
         steps = [
             (int(p.parent.name[11:]), p)
             for p in self.path.glob("checkpoint-*/trainer_state.json")
             if p.parent.name[11:].isdigit()
         ]
-        found += [path for _, path in sorted(steps, reverse=True)[:1]]
+        found = found or [path for _, path in sorted(steps, reverse=True)[:1]]
         if not found and (events := sorted(self.path.rglob("events.out.tfevents*"))):
             yield from _events(self, events)
             return
-        found = found or sorted(path for ending in ("*.jsonl", "*.log", "*.csv") for path in self.path.glob(ending))
+        if not found:
+            found = sorted(path for ending in ("*.jsonl", "*.log", "*.csv") for path in self.path.glob(ending))
+            charts = len(found) if all(path.suffix == ".csv" for path in found) else 1
+            found, self.other_files = found[:charts], len(found[charts:])
         if not found:
             raise ValueError(
                 f"{self.path} holds no log: no {', no '.join(BESIDE)}, no TensorBoard file, no .jsonl, .log or .csv; "
                 "name the file itself"
             )
-        self.path = found[0]
-        yield from self.rows()
+        folder = self.path
+        for self.path in found:
+            yield from self.rows()
+        if len(found) > 1:
+            self.path = folder
 
 
 # --- Text: dicts of Python or JSON, on a line or over several, and verl's lines

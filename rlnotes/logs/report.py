@@ -67,6 +67,8 @@ class Report:
         if source.skipped:
             lines = f"{source.skipped} lines are broken, the first is" if source.skipped > 1 else "1 line is broken:"
             found.append(f"{lines} line {source.first_skipped}. Only what is whole in them was read")
+        if source.other_files:
+            found.append(f"{source.other_files} other files of this folder were left out: name one to read it")
         if self.log.counted:
             found.append("No line says its step, so step 1 is the first line")
         if source.other_runs:

@@ -287,6 +287,19 @@ def test_a_long_log_is_read_at_bounded_memory(tmp_path: Path, monkeypatch: pytes
     assert peaks[1] < 1.3 * peaks[0]
 
 
+def test_the_charts_in_a_folder_are_one_run_and_of_other_logs_the_first_is_read(tmp_path: Path):
+    """Weights & Biases writes a file for each chart."""
+    for metric, value in (("reward", 0.5), ("kl", 0.1)):
+        (tmp_path / f"{metric}.csv").write_text(f'"Step","one - {metric}"\n"1","{value}"\n', encoding="utf-8")
+    log = load(tmp_path)
+    assert {*log.series} == {"reward", "kl_reference"} and log.source.path == tmp_path
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_text("{'reward': 0.25}\n", encoding="utf-8")
+    report = read(tmp_path)
+    assert {*report.log.series} == {"reward"} and "a.log: TRL" in report.text()
+    assert "3 other files of this folder were left out" in report.text()
+
+
 def test_three_decimals_do_not_say_that_a_small_number_is_0(tmp_path: Path):
     (tmp_path / "log").write_text(
         "\n".join(f"step:{i} - actor/lr:0.000 - actor/ppo_kl:0.000" for i in range(9)), encoding="utf-8"
