@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlnotes.files import replace_text
-from rlnotes.logs.table import UPDATES, Condition, Metric, Option, Rule, Setting, table
+from rlnotes.logs.table import UPDATES, UPDATES_TITLE, Condition, Metric, Option, Rule, Setting, table
 
 ON_CARDS = ("trl", "verl")
 ON_PAGE = ("trl", "verl", "openrlhf", "slime")
@@ -66,10 +66,11 @@ def _cells(rule: Rule, chapter: str) -> list[str]:
 
 def _worry(condition: Condition, alone: bool) -> str:
     """A condition in words; the one metric of a card's row is not said again."""
-    name, _, said = str(condition).partition(" ")
+    said = condition.said()
     if condition.metric is not None:
-        return said if alone else f"{table().metrics[name].title} {said}"
-    return f"{'updates to a rollout' if name == UPDATES else table().settings[name].title}: {said}"
+        return said if alone else f"{table().metrics[condition.metric].title} {said}"
+    name = condition.setting or ""
+    return f"{UPDATES_TITLE if name == UPDATES else table().settings[name].title}: {said}"
 
 
 def settings_page() -> str:

@@ -67,7 +67,7 @@ class Source:
             yield from _table(self, file, found) if (found := _delimiter(text)) else _text(self, file)
 
     def _folder(self) -> Iterator[Row]:
-        """The log in a run's folder: ours, TRL's of the last checkpoint, TensorBoard's, charts, or one file of lines."""
+        """The log in a run's folder: ours, TRL's of the last checkpoint, TensorBoard's, charts, or a file of lines."""
         found = [self.path / name for name in BESIDE if (self.path / name).is_file()][:1]
         steps = [
             (int(p.parent.name[11:]), p)

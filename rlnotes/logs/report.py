@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 
 from rlnotes.logs.judge import Finding, Unjudged, judge
 from rlnotes.logs.log import Log, load
+from rlnotes.logs.series import ends
 from rlnotes.logs.settings import Settings, read_settings
-from rlnotes.logs.table import table
+from rlnotes.logs.table import UPDATES_TITLE, Condition, table
 
 MOST = 10
 """findings that are told"""
@@ -35,6 +36,7 @@ class Report:
     log: Log
     findings: tuple[Finding, ...]
     unjudged: tuple[Unjudged, ...]
+    settings: Settings | None = None
 
     def text(self) -> str:
         """For a terminal."""
@@ -79,17 +81,20 @@ class Report:
         """The lines of a finding: what was seen, the rule, what it means, what to check, settings, the link."""
         rule = finding.rule
         seen = [self.seen(finding, i) for i, one in enumerate(rule.all) if one.metric in self.log.series]
-        lines = [*seen, f"rule {rule.name} ({rule.evidence}): {'; '.join(self.worded(str(one)) for one in rule.all)}"]
-        lines += [f"from: {rule.source}"] if rule.source else []
-        lines += [rule.means, f"check first: {'; then '.join(rule.check)}"]
+        lines = [*dict.fromkeys(seen), rule.means, f"check first: {'; then '.join(rule.check)}"]
         if options := self.options(finding):
             lines.append(f"settings: {'; '.join(options)}")
-        return [*lines, rule.page]
+        lines.append(f"rule {rule.name} ({rule.evidence}): {'; '.join(map(self.worded, rule.all))}")
+        lines += [f"from: {rule.source}"] if rule.source else []
+        return [*lines, f"read: {rule.page}"]
 
-    def worded(self, condition: str) -> str:
-        """A condition with the log's own name of its metric."""
-        metric, _, rest = condition.partition(" ")
-        return f"{self.log.names.get(metric, metric)} {rest}"
+    def worded(self, condition: Condition) -> str:
+        """A condition with the log's own name of its metric, or the library's of its setting."""
+        if condition.metric is not None:
+            return f"{self.log.names.get(condition.metric, condition.metric)} {condition.said()}"
+        setting = table().settings.get(condition.setting or "")
+        option = setting and setting.options.get(self.log.library)
+        return f"{option.name if option else UPDATES_TITLE} {condition.said()}"
 
     def seen(self, finding: Finding, which: int) -> str:
         """Steps and values of one of the conditions."""
@@ -99,15 +104,22 @@ class Report:
             return f"{name}: at no step"
         steps = span(seen.points[0].first, seen.points[-1].last)
         if condition.take in ("ratio", "change", "lost"):
-            return f"{name}: {condition.take} {seen.values[0]:.3g}, {steps}"
+            start, end, best = ends(seen.points)
+            since = f"{best:.3g} in its best fifth" if condition.take == "lost" else f"{start:.3g} in the first fifth"
+            return f"{name}: {since}, {end:.3g} in the last, {steps}"
         count = sum(point.count for point in seen.points)
         values = f"{span_of(min(seen.values), max(seen.values))} " if seen.values else "not finite "
         return f"{name}: {values}at {count} of {self.log.series[condition.metric or ''].steps} steps, {steps}"
 
     def options(self, finding: Finding) -> list[str]:
-        """The settings of a rule in this library, with their defaults."""
-        found = [table().settings[name].options.get(self.log.library) for name in finding.rule.settings]
-        return [f"{option.name} (default {option.default})" for option in found if option is not None]
+        """The settings of a rule in this library: as the run has them, if that is known, and their defaults."""
+        found = []
+        for name in finding.rule.settings:
+            if (option := table().settings[name].options.get(self.log.library)) is not None:
+                given = {} if self.settings is None else self.settings.given
+                own = f"={given[name]}" if name in given else ""
+                found.append(f"{option.name}{own} (default {option.default})")
+        return found
 
     def missing(self) -> list[str]:
         """What could not be judged, by what would allow it."""
@@ -116,8 +128,10 @@ class Report:
             if not one.never:
                 found.setdefault(one.what, []).append(one.rule.symptom)
         lines = [f"{'; '.join(dict.fromkeys(symptoms))}: needs {what}" for what, symptoms in found.items()]
-        if never := dict.fromkeys(one.rule.symptom for one in self.unjudged if one.never):
-            lines.append(f"{'; '.join(never)}: {table().libraries[self.log.library].title} logs no metric for it")
+        metrics = dict.fromkeys(metric for one in self.unjudged if one.never for metric in one.rule.metrics)
+        lacks = [entry.title for one in metrics if self.log.library not in (entry := table().metrics[one]).names]
+        if lacks:
+            lines.append(f"{table().libraries[self.log.library].title} does not log: {', '.join(lacks)}")
         return lines
 
     def figure(self) -> tuple[Figure, str]:
@@ -196,7 +210,8 @@ def read(log: str | Path, config: str | Path | None = None) -> Report:
     ``config`` names the run's settings: JSON, YAML, or the command line as text. Raises ``ValueError`` or ``OSError``
     for what cannot be read.
     """
-    settings = None if config is None else read_settings(config)
+    given = None if config is None else read_settings(config)
     found = load(log)
-    findings, unjudged = judge(found, None if settings is None else Settings(found.library, settings))
-    return Report(found, tuple(findings), tuple(unjudged))
+    settings = None if given is None else Settings(found.library, given)
+    findings, unjudged = judge(found, settings)
+    return Report(found, tuple(findings), tuple(unjudged), settings)

@@ -103,14 +103,25 @@ def ratio(points: Sequence[Point]) -> float:
     return end / start if start * end > 0 else math.inf if start == 0 else 1.0
 
 
+def moving(points: Sequence[Point]) -> list[float]:
+    """Mean of each fifth of the points, wherever it begins; the first and the last are those of :func:`fifths`."""
+    values = [point.mean for point in points]
+    n = max(1, len(values) // 5)
+    return [fmean(values[i : i + n]) for i in range(len(values) - n + 1)]
+
+
+def ends(points: Sequence[Point]) -> tuple[float, float, float]:
+    """Mean of the first fifth, of the last, and of the best one."""
+    means = moving(points)
+    return means[0], means[-1], max(means)
+
+
 def lost(points: Sequence[Point]) -> float:
     """How far the last fifth is below the best one, as a share of the way from the worst to the best; 0 if it is within
     the noise, of which the best of many fifths has more.
     """
-    values = [point.mean for point in points]
-    n = max(1, len(values) // 5)
-    means = [fmean(values[i : i + n]) for i in range(len(values) - n + 1)]
-    best, error = max(means), noise(values) * math.sqrt(2 / n)
+    means, error = moving(points), fifths(points)[2]
+    best = max(means)
     return (best - means[-1]) / (best - min(means)) if best - means[-1] > (SURE + 1) * error else 0.0
 
 

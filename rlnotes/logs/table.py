@@ -13,7 +13,7 @@ Take = L["value", "spike", "ratio", "change", "lost", "broken"]
 Window = L["all", "first", "end", "early", "late"]
 Level = L["alarm", "note"]
 Evidence = L["proved", "measured here", "maintainers say", "folklore"]
-UPDATES = "updates"
+UPDATES, UPDATES_TITLE = "updates", "updates to a rollout"
 """The setting that no library has and :mod:`rlnotes.logs.settings` counts: updates to a rollout."""
 
 
@@ -92,30 +92,32 @@ class Condition:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return number and all(BOUNDS[name](value, bound) for name, bound in self.bounds().items())
 
-    def __str__(self) -> str:
+    def said(self) -> str:
+        """What must hold, in words, without the name of the metric or setting."""
         said = " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in self.bounds().items())
+        if self.at_least is not None and self.at_least == self.at_most:
+            said = f"{self.at_least:g}, beyond noise" if self.take == "change" else f"exactly {self.at_least:g}"
         if self.setting is not None:
             said = "given" if self.given else "not given" if self.given is False else said
-            return f"{self.setting} {said or 'one of ' + ', '.join(map(str, self.one_of or ()))}"
-        share = {0.0: "at a step", 1.0: "at all steps"}.get(self.share, f"at {self.share:.0%} of the steps")
+            values = [str(one) for one in self.one_of or ()]
+            return said or f"{'is' if len(values) == 1 else 'one of'} {', '.join(values)}"
+        share = {0.0: "at a step", 1.0: "at all steps"}.get(self.share, f"at {self.share:.0%} or more of the steps")
+        where = "at the first step" if self.window == "first" else share + WINDOWS[self.window]
         single = self.take in ("ratio", "change", "lost")
-        how = TAKES.get(self.take, "")
-        return " ".join(
-            part for part in (self.metric, how, said, "" if single else share + WINDOWS[self.window]) if part
-        )
+        return " ".join(part for part in (TAKES.get(self.take, ""), said, "" if single else where) if part)
 
 
 BOUNDS = dict(above=operator.gt, below=operator.lt, at_least=operator.ge, at_most=operator.le)
 TAKES: dict[Take, str] = {
     "spike": "over the median of the 20 steps before",
     "ratio": "of the last fifth over that of the first",
-    "change": "from the first fifth to the last",
-    "lost": "below its best fifth, as a share of the way from worst to best,",
+    "change": "of the last fifth less that of the first",
+    "lost": "lost since its best fifth, as a share of the way from worst to best,",
     "broken": "NaN or infinite",
 }
 WINDOWS: dict[Window, str] = {
     "all": "",
-    "first": ", the first",
+    "first": "",
     "end": " of the last fifth",
     "early": " of the first half",
     "late": " of the second half",
