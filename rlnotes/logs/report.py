@@ -167,14 +167,17 @@ class Report:
 
         parts = [f"<p>{'. '.join(html.escape(line) for line in (self.head(), *self.remarks()))}.</p>"]
         if any(metric in self.log.series for group in PANEL for metric in group):
-            parts.append(bundle(*self.figure())[0]["text/html"])
+            panel = bundle(*self.figure())[0]["text/html"].replace("<img ", '<img style="min-width: 44rem" ', 1)
+            parts.append(f'<div tabindex="0" style="overflow-x: auto">{panel}</div>')
         for number, finding in enumerate(self.findings[:MOST], 1):
-            lines = "".join(f"<li>{html.escape(line)}</li>" for line in self.told(finding))
+            lines = "".join(f"<li>{_html(line)}</li>" for line in self.told(finding))
             parts.append(f"<h3>{number}. {finding.level}: {html.escape(finding.rule.symptom)}</h3><ul>{lines}</ul>")
+        if (more := len(self.findings) - MOST) > 0:
+            parts.append(f"<p>{more} more of them are not shown.</p>")
         if not self.findings:
             parts.append("<p>No rule that could be judged holds.</p>")
         if missing := self.missing():
-            lines = "".join(f"<li>{html.escape(line)}</li>" for line in missing)
+            lines = "".join(f"<li>{_html(line)}</li>" for line in missing)
             parts.append(f"<h3>Not judged</h3><ul>{lines}</ul>")
         return "\n".join(parts)
 
@@ -183,13 +186,22 @@ class Report:
         title = html.escape(self.log.source.path.name)
         return (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
-            '<meta name="viewport" content="width=device-width"><style>body{font:16px/1.5 system-ui,sans-serif;'
-            "max-width:64rem;margin:auto;padding:1rem}img{max-width:100%}</style></head>\n"
+            '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">\n'
+            "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:auto;padding:1rem;"
+            "overflow-wrap:anywhere}h3{margin:1.5rem 0 0}ul{margin:0;padding-left:1.25rem}img{max-width:100%}"
+            "</style></head>\n"
             f"<body><h1>{title}</h1>\n{self.html()}\n</body></html>\n"
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/html": self.html(), "text/plain": self.text()}
+
+
+def _html(line: str) -> str:
+    """A line of a report, with the word that it begins with in bold."""
+    word, colon, rest = line.partition(": ")
+    known = word.split(" ")[0] in ("check", "settings", "rule", "from", "read")
+    return f"<b>{html.escape(word)}</b>: {html.escape(rest)}" if colon and known else html.escape(line)
 
 
 def span(first: float | None, last: float | None) -> str:
