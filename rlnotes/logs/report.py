@@ -16,6 +16,7 @@ from rlnotes.logs.table import UPDATES_TITLE, Condition, table
 
 MOST = 10
 """findings that are told"""
+FEW = 3  # rules that are named of those that need the same
 PANEL = (
     ("reward", "heldout"),
     ("kl_old", "kl_reference"),
@@ -68,13 +69,13 @@ class Report:
         found, source = [], self.log.source
         if source.skipped:
             lines = f"{source.skipped} lines are broken, the first is" if source.skipped > 1 else "1 line is broken:"
-            found.append(f"{lines} line {source.first_skipped}. Only what is whole in them was read")
+            found.append(f"{lines} line {source.first_skipped}. Only what is whole in them was read.")
         if source.other_files:
-            found.append(f"{source.other_files} other files of this folder were left out: name one to read it")
+            found.append(f"{source.other_files} other files of this folder were left out: name one to read it.")
         if self.log.counted:
-            found.append("No line says its step, so step 1 is the first line")
+            found.append("No line says its step, so step 1 is the first line.")
         if source.other_runs:
-            found.append(f"{source.other_runs} other runs of this table were left out")
+            found.append(f"{source.other_runs} other runs of this table were left out.")
         return found
 
     def told(self, finding: Finding) -> list[str]:
@@ -127,7 +128,11 @@ class Report:
         for one in self.unjudged:
             if not one.never:
                 found.setdefault(one.what, []).append(one.rule.symptom)
-        lines = [f"{'; '.join(dict.fromkeys(symptoms))}: needs {what}" for what, symptoms in found.items()]
+        lines = []
+        for what, symptoms in found.items():
+            told = [*dict.fromkeys(symptoms)]
+            more = f"; and {len(told) - FEW} more" if len(told) > FEW + 1 else ""
+            lines.append(f"{'; '.join(told[:FEW] if more else told)}{more}: needs {what}")
         metrics = dict.fromkeys(metric for one in self.unjudged if one.never for metric in one.rule.metrics)
         lacks = [entry.title for one in metrics if self.log.library not in (entry := table().metrics[one]).names]
         if lacks:
@@ -165,7 +170,7 @@ class Report:
         """The panel and the findings, for a page or a cell; nothing is loaded from elsewhere."""
         from rlnotes.notebook.figures import bundle
 
-        parts = [f"<p>{'. '.join(html.escape(line) for line in (self.head(), *self.remarks()))}.</p>"]
+        parts = [f"<p>{' '.join(html.escape(line) for line in (f'{self.head()}.', *self.remarks()))}</p>"]
         if any(metric in self.log.series for group in PANEL for metric in group):
             panel = bundle(*self.figure())[0]["text/html"].replace("<img ", '<img style="min-width: 44rem" ', 1)
             parts.append(f'<div tabindex="0" style="overflow-x: auto">{panel}</div>')

@@ -164,7 +164,7 @@ def test_a_broken_line_is_counted_said_and_skipped(name: str, tmp_path: Path, ca
     log = load(tmp_path / name)
     assert (log.source.skipped, log.source.first_skipped) == (count, line)
     assert cli.main(["read", str(tmp_path / name)]) == 0
-    assert f" line {line}. Only what is whole in them was read." in capsys.readouterr().out + "."
+    assert f" line {line}. Only what is whole in them was read.\n" in capsys.readouterr().out
 
 
 def test_what_is_whole_in_a_line_of_verl_is_read(tmp_path: Path):
