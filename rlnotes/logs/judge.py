@@ -51,8 +51,7 @@ def judge(log: Log, settings: Settings | None = None) -> tuple[list[Finding], li
         if any(isinstance(one, Seen) and not one.holds for one in seen):
             continue
         if missing := next((one for one in seen if isinstance(one, str)), None):
-            never = any(log.library not in table().metrics[metric].names for metric in rule.metrics)
-            unjudged.append(Unjudged(rule, missing, never))
+            unjudged.append(Unjudged(rule, missing, bool(rule.lacks(log.library))))
             continue
         found = tuple(one for one in seen if isinstance(one, Seen))
         points = next((one.points for one in found if one.points), ())

@@ -133,9 +133,7 @@ class Report:
             told = [*dict.fromkeys(symptoms)]
             more = f"; and {len(told) - FEW} more" if len(told) > FEW + 1 else ""
             lines.append(f"{'; '.join(told[:FEW] if more else told)}{more}: needs {what}")
-        metrics = dict.fromkeys(metric for one in self.unjudged if one.never for metric in one.rule.metrics)
-        lacks = [entry.title for one in metrics if self.log.library not in (entry := table().metrics[one]).names]
-        if lacks:
+        if lacks := dict.fromkeys(one.title for rule in self.unjudged for one in rule.rule.lacks(self.log.library)):
             lines.append(f"{table().libraries[self.log.library].title} does not log: {', '.join(lacks)}")
         return lines
 

@@ -13,7 +13,8 @@ Take = L["value", "spike", "ratio", "change", "lost", "broken"]
 Window = L["all", "first", "end", "early", "late"]
 Level = L["alarm", "note"]
 Evidence = L["proved", "measured here", "maintainers say", "folklore"]
-UPDATES, UPDATES_TITLE = "updates", "updates to a rollout"
+UPDATES_TITLE = "updates to a rollout"
+UPDATES = "updates"
 """The setting that no library has and :mod:`rlnotes.logs.settings` counts: updates to a rollout."""
 
 
@@ -156,6 +157,11 @@ class Rule:
     def metrics(self) -> tuple[str, ...]:
         """Those of its conditions, the first one the main one."""
         return tuple(dict.fromkeys(one.metric for one in self.all if one.metric is not None))
+
+    def lacks(self, library: str) -> list[Metric]:
+        """What it needs and ``library`` does not log."""
+        needed = dict.fromkeys(one.metric for one in self.all if one.metric is not None and not one.assumed)
+        return [entry for one in needed if library not in (entry := table().metrics[one]).names]
 
     def of(self, library: str) -> bool:
         """True if it is meant for the logs of ``library``."""
