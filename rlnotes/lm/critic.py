@@ -1,12 +1,14 @@
 """A critic for a language model: what reward is to come, at every position of a response."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
 from rlnotes.estimators.checks import same_shape
 from rlnotes.estimators.returns import gae
 from rlnotes.lm.model import Transformer
-from rlnotes.lm.rollout import Rollout, response_mask
+from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import response_logits, token_logp
 from rlnotes.lm.tasks import ExactMatchTask
 
@@ -48,27 +50,23 @@ def token_advantages(rewards: Tensor, values: Tensor, mask: Tensor, lam: float) 
 
 
 @torch.no_grad()
+def answer_logp(model: Transformer, task: ExactMatchTask, rollout: Rollout) -> Tensor:
+    """The log-probability (B, T) that ``model`` gives each token of the right answer to each of a rollout's prompts,
+    for a task with one right answer; 0 after its end.
+    """
+    written = Rollout.of_responses(rollout.prompts, task.solve(rollout.prompts), task.vocabulary.eos)
+    written = replace(written, transform=rollout.transform, prompt_mask=rollout.prompt_mask)
+    return torch.where(written.mask, token_logp(model, written), 0.0)
+
+
+@torch.no_grad()
 def exact_values(model: Transformer, task: ExactMatchTask, rollout: Rollout) -> Tensor:
     """The true V (N, T) of ``model`` before each token of a rollout, for a task with one right answer.
 
     As long as the tokens so far are those of the answer: the probability of writing the rest of it. After the first
     wrong token: 0. And 0 outside the mask.
     """
-    answers = task.solve(rollout.prompts)
-    mask = response_mask(answers, task.vocabulary.eos)
-    each = torch.arange(len(answers), device=answers.device)
-    written = Rollout(
-        prompts=rollout.prompts,
-        group=each,
-        tokens=answers,
-        mask=mask,
-        logp_behavior=torch.zeros(answers.shape, device=answers.device),
-        version=torch.zeros_like(answers),
-        transform=rollout.transform,
-        prompt_mask=rollout.prompt_mask,
-    )
-    logp = torch.where(mask, token_logp(model, written), 0.0)
-    rest = logp.flip(-1).cumsum(-1).flip(-1).exp()[rollout.group]
-    wrong = (rollout.tokens != answers[rollout.group]).long()
+    rest = answer_logp(model, task, rollout).flip(-1).cumsum(-1).flip(-1).exp()[rollout.group]
+    wrong = (rollout.tokens != task.solve(rollout.prompts)[rollout.group]).long()
     still_right = wrong.cumsum(-1) - wrong == 0
     return torch.where(rollout.mask & still_right, rest, 0.0)

@@ -170,6 +170,19 @@ def test_above_a_fifth_misled_has_rounds_at_far_too_high_rates_only():
     assert {after for rate, after in high if rate == 6.4e-3} == {0}
 
 
+def test_what_ends_a_run_of_misled_in_its_first_round_is_the_best_beginning_on_needle():
+    first = {
+        task: [(r["clipped"][0], r["kl"][0], r["sampled"][-1]) for r in readings.from_the_best(RUNS, task)]
+        for task in TASKS
+    }
+    assert {task: len(own) for task, own in first.items()} == {"misled": 35, "needle": 35}
+    above = [end for clipped, _, end in first["misled"] if clipped > 0.13]
+    assert len(above) == 8 and max(above) < 0.5
+    assert min(end for *_, end in first["needle"]) > 0.92 and max(clipped for clipped, *_ in first["needle"]) > 0.4
+    ends = {round(kl, 2): end for _, kl, end in first["misled"]}
+    assert ends[0.28] == 0 and ends[0.87] > 0.9
+
+
 @cache
 def falls(task: str) -> list[dict]:
     """The table of the chapter: four bootstraps a row."""
@@ -186,8 +199,11 @@ def test_pooled_over_a_run_of_clip_logged_numbers_hardly_tell_a_fall_and_near_th
     assert list(readings.SIGNS)[1:3] == ["clip fraction of it", "KL of the round before"]
     assert told("misled", "clip", "0.5") == ("12 of 152", ["0.60", "0.58", "0.64", "0.57"])
     assert told("misled", "clip", "0.9") == ("10 of 100", ["0.81", "0.83", "0.69", "0.75"])
-    near = next(one for one in falls("misled") if one["began at"] == "0.9 or more")
-    assert near["clip fraction of the round before"] == "0.75 [0.66, 0.84]"
+    assert readings.near_the_top(RUNS, "misled")[1] == {
+        "logged": "clip fraction",
+        "of the round": "0.83 [0.73, 0.95]",
+        "of the round before": "0.75 [0.66, 0.84]",
+    }
     same = readings.matched(readings.chosen(RUNS, "reported", "misled", "clip"))
     assert [round(own, 2) for own in same.values()] == [0.76, 0.80, 0.68, 0.71]
 
@@ -263,13 +279,21 @@ def test_a_stop_insures_against_a_rate_four_times_too_high_and_costs_below():
     assert (min(added[0][4:]), max(added[0][4:])) == (0.14, 0.45)
 
 
-def test_in_short_both_tasks_have_three_arms_and_no_fourth():
-    found = readings.in_short(RUNS, TASKS, ("unclipped", "clip", "stop"))
-    assert [row["arm"] for row in found] == ["untrained", "unclipped", "unclipped, half rate", "clip", "stop"] * 2
+def test_in_short_both_tasks_have_all_arms_at_their_best_rates():
+    found = readings.in_short(RUNS, TASKS)
+    assert [row["arm"] for row in found] == ["untrained", *ARMS] * 2
     assert "mean − clip" in found[1] and not {"lowest end", "worst fall"} & set(found[1])
-    assert [row["rate"] for row in found[1:5]] == ["0.0004", "0.0002", "0.0004", "0.0008"] and found[-1][
-        "rate"
-    ] == "0.0064"
+    assert [row["rate"] for row in found[1:5]] == ["0.0004", "0.0004", "0.0008", "0.0008"]
+    assert [row["rate"] for row in found[6:]] == ["0.0004", "0.0004", "0.0064", "0.0064"]
+    assert [row["updates"] for row in found] == ["–", "16", "16", "4", "3", "–", "16", "16", "1", "1"]
+
+
+def test_a_stop_in_two_halves_is_split_at_the_best_rate_of_clip():
+    found = readings.in_two_halves(RUNS, TASKS)
+    assert [(row["misled"], row["needle"]) for row in found] == [
+        ("-0.09 to -0.01", "-0.12 to -0.02"),
+        ("+0.10 to +0.51", "-0.02 to +0.14"),
+    ]
 
 
 def test_clip_ends_well_in_each_run_and_falls_less_than_unclipped_at_half_its_rate():
@@ -324,11 +348,8 @@ def test_the_live_run_that_is_drawn_has_the_lowest_ends_and_a_promise_that_is_br
     for arm in ("clip", "unclipped"):
         assert min((r for r in rows if r["arm"] == arm), key=lambda r: r["J"][-1])["seed"] == 1
     (drawn,) = (r for r in rows if (r["arm"], r["seed"]) == ("unclipped", 1))
-    assert (round(drawn["promised"][9], 2), round(drawn["change"][9], 2)) == (0.03, -0.44)
-    short = {one["arm"]: one for one in readings.live_in_short(rows)}
-    assert short["clip"]["rounds to J of 0.9"] == "6, 7, 9, 9, 9, 9"
-    assert short["unclipped"]["rounds to J of 0.9"] == "4, 6, 6, 7, 9, never"
-    assert short["unclipped"]["ends below 0.5"] == "2 of 6" and short["clip"]["J at the end"] == "0.94 to 0.99"
+    assert (round(drawn["estimated"][9], 2), round(drawn["change"][9], 2)) == (0.03, -0.44)
+    assert drawn["promised"][9] < -1
 
 
 def test_one_round_on_seven_seeds():
@@ -339,15 +360,17 @@ def test_one_round_on_seven_seeds():
     assert max(r["outside"] for r in ratios if r["rate"] == 1e-6) == 0
     arms = {
         arm: [r for r in readings.one_round_table(rows, "arms") if r["arm"] == arm]
-        for arm in ("unclipped", "clip", "stop", "clip_stop", "penalty")
+        for arm in ("unclipped", "clip", "stop", "clip_stop", "penalty", "penalty alone")
     }
     before = [r for r in readings.one_round_table(rows, "arms") if r["arm"] == "before"]
-    assert len(before) == 7 and all(r["kl_reference"] < b["kl_reference"] / 4 for r, b in zip(arms["penalty"], before))  # noqa: B905
     assert min(r["largest"] for rows in arms.values() for r in rows) > 1.2
     assert all(a["kl"] > b["kl"] for a, b in zip(arms["unclipped"], arms["clip"], strict=True))
     assert all(0.02 < r["kl"] < 0.05 and r["updates"] <= 5 for r in arms["stop"] + arms["clip_stop"])
-    assert max(r["kl_reference"] for r in arms["penalty"]) < 0.15 and min(r["kl"] for r in arms["penalty"]) > 0.2
-    assert min(r["kl_reference"] for arm, rows in arms.items() if arm != "penalty" for r in rows) > 0.4
+    for none, penalty, alone, start in zip(
+        arms["unclipped"], arms["penalty"], arms["penalty alone"], before, strict=True
+    ):
+        assert penalty["kl_reference"] < none["kl_reference"] and penalty["kl"] > 0.27
+        assert alone["kl_reference"] < min(0.16, start["kl_reference"]) and alone["J"] < start["J"] / 2
 
 
 def test_a_carried_adam_steps_shorter_at_first_than_a_new_one():

@@ -4,7 +4,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from rlnotes.notebook.exercise import Exercise
 from rlnotes.studies.tables import load_rows
@@ -31,6 +30,23 @@ def _rings() -> tuple[int, int]:
             others += before - row["accuracy"] <= FALL
         before = row["accuracy"]
     return falls, others
+
+
+def _tools() -> tuple[str, ...]:
+    """The names that the stored runs have, looked up by the numbers that the exercise shows."""
+    from rlnotes.chapters.c06.readings import one_round_table, without_names  # only here: it needs torch
+
+    rows = load_rows("06_one_round")
+    names = {(row["kl"], row["kl_reference"]): row["arm"] for row in one_round_table(rows, "arms")}
+    return tuple(names[row["KL(old, new)"], row["KL(new, ref)"]].removesuffix(" alone") for row in without_names(rows))
+
+
+def _tool_names(answer) -> Any:
+    """The answer; a "penalty alone" is a "penalty" here."""
+    value = answer() if callable(answer) else answer
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple(name.removesuffix(" alone") if isinstance(name, str) else name for name in value)
 
 
 _PROBES: dict[str, tuple[list[float], list[float], float]] = {
@@ -134,31 +150,6 @@ def _other_half(ratio, advantages, epsilon):
     import torch
 
     return -(torch.clamp(ratio, min=1 - epsilon) * advantages)
-
-
-def _sigmoid(x: float) -> float:
-    return 1 / (1 + float(np.exp(-x)))
-
-
-def _dragged(x: float, epsilon: float) -> float:
-    """By a root search for the weight at which the second ratio reaches the edge."""
-    weight = float(brentq(lambda w: 2 * _sigmoid(x * w) - 1 - epsilon, 0.0, 1e3))  # type: ignore[arg-type]
-    return 2 * _sigmoid(weight)
-
-
-def _dragged_in_steps(x: float, epsilon: float, step: float) -> float:
-    """Where the chapter's own loop ends: plain steps along the mean push of the tokens whose gate is open."""
-    weight, factors = 0.0, np.array([1.0, x])
-    for _ in range(round(60 / step)):
-        chance = 1 / (1 + np.exp(-weight * factors))
-        weight += step * float((2 * chance * (1 - chance) * factors * (2 * chance <= 1 + epsilon)).mean())
-    return 2 * _sigmoid(weight)
-
-
-def _one_number(answer) -> Any:
-    """A number, also one in brackets or in an array."""
-    value = answer() if callable(answer) else answer
-    return value if isinstance(value, str) else np.squeeze(np.asarray(value, dtype=np.float64))
 
 
 def _in_words(answer) -> Any:
@@ -265,25 +256,23 @@ EXERCISES: dict[str, Exercise] = {
     ),
     "06.4": Exercise(
         cases=((),),
-        oracle=lambda: _dragged(0.5, 0.2),
+        oracle=_tools,
+        measure=_tool_names,
         misconceptions={
-            "that is a run with a step of 0.5, which overshoots: its second ratio ends at 1.21. With tiny steps it "
-            "stops at 1.2": lambda: _dragged_in_steps(0.5, 0.2, 0.5),
-            "two ratios of one weight do not grow in proportion. Find the weight at which the second ratio is 1.2, and "
-            "put it into the first": lambda: 1.4,
-            "these are the odds of the second token at its edge; the weight follows from them": lambda: 1.5,
-            "1.2 is where the first token stops pushing; the second goes on, and the weight is shared": lambda: 1.2,
-            "this is the probability; the ratio compares it with the old one, one half": lambda: _dragged(0.5, 0.2) / 2,
-            "this is the weight; now put it into the first probability": lambda: float(np.log(1.5)) / 0.5,
-            "the factor 0.5 stands in the second probability, so the weight must be divided by it": (
-                lambda: 2 * _sigmoid(0.5 * float(np.log(1.5)))
+            "clip and stop both stay near the old policy. Which of them ends just above a limit of 0.02?": (
+                (..., "clip", ..., "stop")
             ),
-            "that is the case of the text, with the factor 0.2": lambda: _dragged(0.2, 0.2),
-            "nearly: look at the third decimal before you round": lambda: 1.39,
+            "two runs go far from the old policy. Only one of their tools knows the reference": (
+                ("unclipped", ..., "penalty", ...)
+            ),
+            "a penalty does not hold a round near the old policy, and a clip does not know the reference": (
+                ("clip", ..., ..., "penalty")
+            ),
+            "a stop limits KL(old, new). It does not know the reference": ("stop", "penalty", ..., ...),
+            "a stop ends a round early, so its run is not one of the two that go far": (..., "unclipped", "stop", ...),
+            "with a clip a round ends nearer to the old policy than without a limit": ((..., ..., "clip", "unclipped")),
         },
-        hints=("At which weight does the second ratio reach 1.2?",),
-        measure=_one_number,
-        tolerance=0.002,
+        hints=("Which two tools keep the first KL small? Of the two others, which keeps the second one small?",),
     ),
     "06.6": Exercise(
         cases=((),),

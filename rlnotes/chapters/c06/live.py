@@ -15,7 +15,7 @@ from rlnotes.studies.store import store_rows
 
 SEEDS = range(6)
 ARMS = {"clip": 0.2, "unclipped": None}
-READ = ("J", "change", "promised", "outside", "clipped", "kl", "kl_round", "kl_steps")
+READ = ("J", "change", "promised", "estimated", "outside", "clipped", "kl", "kl_round", "kl_steps")
 
 
 def live_run(arm: str, seed: int) -> dict[str, Any]:

@@ -11,24 +11,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlnotes.chapters.c06.rounds import Round, fresh_round, one_round, ratios_of, shipped_start
+from rlnotes.chapters.c06.rounds import Round, fresh_round, heldout_J, one_round, ratios_of, shipped_start
 from rlnotes.estimators.divergences import kl_estimate
 from rlnotes.lm.sampler import token_logp
 from rlnotes.studies.store import store_rows
 
 SEEDS = range(7)
 RATE, DEFAULT_RATE = 3e-4, 1e-6  # of the chapter, and of TRL and verl
-KL_LIMIT, BETA = 0.02, 1.0
+KL_LIMIT, BETA = 0.02, 0.1
 INF = float("inf")
 ARMS = {
-    "before": (INF, -1.0, 0.0),  # any KL is above -1, so it stops before its first update
-    "unclipped": (INF, INF, 0.0),
-    "clip": (0.2, INF, 0.0),
-    "stop": (INF, KL_LIMIT, 0.0),
-    "clip_stop": (0.2, KL_LIMIT, 0.0),
-    "penalty": (INF, INF, BETA),
+    "before": (1.0, INF, -1.0, 0.0),  # any KL is above -1, so it stops before its first update
+    "unclipped": (1.0, INF, INF, 0.0),
+    "clip": (1.0, 0.2, INF, 0.0),
+    "stop": (1.0, INF, KL_LIMIT, 0.0),
+    "clip_stop": (1.0, 0.2, KL_LIMIT, 0.0),
+    "penalty": (1.0, INF, INF, BETA),
+    "penalty alone": (0.0, INF, INF, BETA),  # no reward
 }
-"""epsilon, limit on KL(old, new), weight of KL(new, reference)"""
+"""a factor on the advantages, epsilon, limit on KL(old, new), weight of KL(new, reference)"""
 
 
 def ratio_rows(made: Round, seed: int) -> Iterator[dict[str, Any]]:
@@ -80,8 +81,8 @@ def drift_row(made: Round, seed: int, beta_1: float, held: bool = False) -> dict
 
 def arm_row(made: Round, seed: int, arm: str) -> dict[str, Any]:
     """Up to 16 updates under one limit; the chapter has this loop in the open."""
-    epsilon, limit, beta = ARMS[arm]
-    policy, mask = deepcopy(made.policy), made.rollout.mask
+    factor, epsilon, limit, beta = ARMS[arm]
+    policy, mask, A = deepcopy(made.policy), made.rollout.mask, factor * made.advantages
     with torch.no_grad():
         logp_ref = token_logp(shipped_start()[1], made.rollout)
     optimizer = torch.optim.Adam(policy.parameters(), RATE)
@@ -92,8 +93,8 @@ def arm_row(made: Round, seed: int, arm: str) -> dict[str, Any]:
         to_ref = (ratio * kl_estimate(logp - logp_ref, "k3"))[mask].mean()
         if update == 16 or kl > limit:
             numbers = dict(updates=update, kl=kl, kl_reference=to_ref.item(), largest=ratio[mask].max().item())
-            return dict(table="arms", seed=seed, arm=arm) | numbers
-        step(optimizer, beta * to_ref - clipped_mean(ratio, made.advantages, mask, epsilon))
+            return dict(table="arms", seed=seed, arm=arm) | numbers | dict(J=heldout_J(made.task, policy))
+        step(optimizer, beta * to_ref - clipped_mean(ratio, A, mask, epsilon))
     raise AssertionError("the last pass returns")
 
 

@@ -18,6 +18,7 @@ SCORES = {"mean": score, "end": lambda row: row["sampled"][-1]}
 FALL, LEAST = 0.05, 0.5  # of held-out accuracy: a round falls that loses more; falls are counted where it was so high
 TOP = 0.9  # of held-out accuracy: a second cut, chosen after the runs were seen
 PHASES = (0.5, 0.7, 0.9, 0.95, 0.98, 1.01)  # of the accuracy before a round
+HIDDEN, HIDDEN_SEED = ("penalty alone", "stop", "unclipped", "clip"), 6  # of an exercise: in this order
 Rows = Sequence[dict[str, Any]]
 
 
@@ -70,17 +71,31 @@ def results(rows: Rows, task: str, seconds: Collection[str] = ARMS) -> list[dict
     return found
 
 
-def in_short(rows: Rows, tasks: Sequence[str], arms: Collection[str]) -> list[dict[str, Any]]:
-    """Rate and both scores of some ``arms`` and the verdicts on them, all tasks in one table; ``unclipped`` also at its
-    second rate.
-    """
+def in_short(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """Best rate, updates a round and both scores of each arm and the verdicts on them, all tasks in one table."""
     found = []
     for task in tasks:
-        for row in results(rows, task, ["unclipped"]):
-            if row["arm"] in {"untrained", *arms}:
-                name = row["arm"] + ", half rate" * ("post hoc" in row["rate"])
-                kept = {key: row[key] for by in SCORES for key in (by, f"{by} − clip") if key in row}
-                found.append({"task": task, "arm": name, "rate": row["rate"].removesuffix(" (post hoc)")} | kept)
+        for row in results(rows, task, ()):
+            kept = {key: row[key] for by in SCORES for key in (by, f"{by} − clip") if key in row}
+            updates = f"{row['updates a round']:g}" if "updates a round" in row else "–"
+            found.append({"task": task, "arm": row["arm"], "rate": row["rate"], "updates": updates} | kept)
+    return found
+
+
+def in_two_halves(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """What a stop, with a clip or without, gives and costs: the range of :func:`insured` over the rates up to twice the
+    best one of ``clip``, and over those from four times it on.
+    """
+    seen = insured(rows, tasks)
+    best = {task: chosen(rows, "reported", task, "clip")[0]["rate"] for task in tasks}
+    found: list[dict[str, Any]] = []
+    for name, above in (("up to twice", False), ("4 times and more", True)):
+        row: dict[str, Any] = {"rate, in best rates of clip": name}
+        for task in tasks:
+            inside = [one for one, rate in zip(seen, RATES, strict=True) if (rate > 3 * best[task]) == above]
+            given = [float(one[key]) for one in inside for key in one if key.startswith(f"{task}: ")]
+            row[task] = f"{min(given):+.2f} to {max(given):+.2f}"
+        found.append(row)
     return found
 
 
@@ -132,23 +147,29 @@ def by_clip_fraction(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
+def from_the_best(rows: Rows, task: str) -> list[dict[str, Any]]:
+    """The runs of ``clip`` at its best rate, reported and tuning, and then those above it, by rate."""
+    best = chosen(rows, "reported", task, "clip")
+    above = [row for row in chosen(rows, "tuning", task, "clip") if row["rate"] >= best[0]["rate"]]
+    return sorted([*best, *above], key=lambda row: row["rate"])
+
+
 def first_round(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
     """What ``clip`` logs of its first round at its best rate and above, and where these runs end: lowest and highest of
     all runs at the rate. The last column is the largest clip fraction of a run in any round.
     """
     found = []
     for task in tasks:
-        reported = chosen(rows, "reported", task, "clip")
-        best = reported[0]["rate"]
-        for rate in (rate for rate in RATES if rate >= best):
-            own = [row for row in (*chosen(rows, "tuning", task, "clip"), *reported) if row["rate"] == rate]
+        runs = from_the_best(rows, task)
+        for rate in dict.fromkeys(row["rate"] for row in runs):
+            own = [row for row in runs if row["rate"] == rate]
             columns = {
                 "KL after round 1": ([row["kl"][0] for row in own], 3),
                 "clip fraction of round 1": ([row["clipped"][0] for row in own], 3),
                 "ends": ([row["sampled"][-1] for row in own], 2),
                 "largest clip fraction": ([max(row["clipped"]) for row in own], 3),
             }
-            row = {"task": task, "rate / best": f"{rate / best:g}", "runs": len(own)}
+            row = {"task": task, "rate / best": f"{rate / runs[0]['rate']:g}", "runs": len(own)}
             spans = {name: f"{min(seen):.{n}f} to {max(seen):.{n}f}" for name, (seen, n) in columns.items()}
             found.append(row | spans)
     return found
@@ -168,6 +189,17 @@ def falls(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
         enough = FEWEST <= falls < rounds
         found.append(row | {sign: auc(seen[sign], seen["fell"]) if enough else "too few" for sign in SIGNS})
     return found
+
+
+def near_the_top(rows: Rows, task: str) -> list[dict[str, Any]]:
+    """The line of :func:`falls` for ``clip`` and rounds that began at ``TOP`` or more, as a table of two lines."""
+    top = ("clip", f"{TOP:g} or more")
+    found = next(one for one in falls(rows, [task]) if (one["arm"], one["began at"]) == top)
+    kl, fraction, kl_before, fraction_before = (found[sign] for sign in SIGNS)
+    return [
+        {"logged": "KL(old, new)", "of the round": kl, "of the round before": kl_before},
+        {"logged": "clip fraction", "of the round": fraction, "of the round before": fraction_before},
+    ]
 
 
 def follow(runs: Rows, least: float, below: float = np.inf) -> dict[str, list[np.ndarray]]:
@@ -253,22 +285,34 @@ def live(rows: Rows) -> list[dict[str, Any]]:
     return found
 
 
-def live_in_short(rows: Rows) -> list[dict[str, Any]]:
-    """A row for each arm of the live runs: rounds to J of 0.9 of each seed, and the range of ends and worst rounds."""
-    seen, found = live(rows), []
-    for arm in dict.fromkeys(one["arm"] for one in seen):
-        own = [one for one in seen if one["arm"] == arm]
-        ends, worst = (sorted(one[key] for one in own) for key in ("J at the end", "change of J"))
-        there = sorted((one["rounds to 0.9"] for one in own), key=lambda text: (text == "never", len(text), text))
-        row = {"arm": arm, "rounds to J of 0.9": ", ".join(there), "J at the end": f"{ends[0]:.2f} to {ends[-1]:.2f}"}
-        row["ends below 0.5"] = f"{sum(J < LEAST for J in ends)} of {len(own)}"
-        found.append(row | {"change of J in the worst round": f"{worst[0]:+.2f} to {worst[-1]:+.2f}"})
-    return found
+def promises(rows: Rows, arm: str, seed: int) -> list[dict[str, Any]]:
+    """What each round of a live run promised, what sampled responses made of it, and what came."""
+    (row,) = (one for one in rows if (one["arm"], one["seed"]) == (arm, seed))
+    readings = zip(row["promised"], row["estimated"], row["change"], strict=True)
+    return [
+        {"round": k, "promised": promised, "estimated": estimated, "what came": came}
+        for k, (promised, estimated, came) in enumerate(readings, 1)
+    ]
+
+
+def right_signs(rows: Rows, reading: str) -> tuple[int, int]:
+    """In how many rounds of the live runs ``promised`` or ``estimated`` had the sign of what came, and of how many."""
+    seen, came = (np.concatenate([row[key] for row in rows]) for key in (reading, "change"))
+    return int((seen * came > 0).sum()), len(came)
 
 
 def one_round_table(rows: Rows, name: str) -> list[dict[str, Any]]:
     """One of the tables of updates on one round: ``ratios``, ``carried``, ``drift`` or ``arms``."""
     return [{key: value for key, value in row.items() if key != "table"} for row in rows if row["table"] == name]
+
+
+def without_names(rows: Rows) -> list[dict[str, Any]]:
+    """The four tools of ``HIDDEN`` on one round, called A to D, by where they left the policy."""
+    arms = {row["arm"]: row for row in one_round_table(rows, "arms") if row["seed"] == HIDDEN_SEED}
+    return [
+        {"run": letter, "KL(old, new)": arms[arm]["kl"], "KL(new, ref)": arms[arm]["kl_reference"]}
+        for letter, arm in zip("ABCD", HIDDEN, strict=True)
+    ]
 
 
 def deaths(rows: Rows, task: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rlnotes.estimators.score_function import normalize_advantages
 from rlnotes.lm.config import preset_config
-from rlnotes.lm.critic import Critic, token_advantages
+from rlnotes.lm.critic import Critic, answer_logp, token_advantages
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, token_logp
@@ -56,6 +56,13 @@ def fresh_round(task: Misled, policy: Transformer, critic: Critic, n: int, gener
     advantages = token_advantages(task.reward(rollout), values, rollout.mask, lam=0.95)
     scaled = normalize_advantages(advantages[rollout.mask])
     return Round(task, policy, critic, rollout, advantages.masked_scatter(rollout.mask, scaled))
+
+
+def heldout_J(task: Misled, policy: Transformer, n: int = 256) -> float:
+    """J on ``n`` held-out prompts, exact: the mean chance of the right answer."""
+    asked = task.sample(n, torch.Generator().manual_seed(0), "heldout").prompts
+    answered = Rollout.of_responses(asked, task.solve(asked), task.vocabulary.eos)
+    return answer_logp(policy, task, answered).sum(-1).exp().mean().item()
 
 
 def ratios_of(
