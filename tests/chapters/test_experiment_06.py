@@ -343,13 +343,29 @@ def test_the_live_runs_on_six_seeds():
     assert row["KL after it"] > 10 * row["as verl logs it"]
 
 
-def test_the_live_run_that_is_drawn_has_the_lowest_ends_and_a_promise_that_is_broken():
+def test_the_live_run_that_is_drawn_has_the_lowest_ends_and_a_fall_that_only_the_exact_surrogate_promises():
     rows = load_rows("06_live")
     for arm in ("clip", "unclipped"):
         assert min((r for r in rows if r["arm"] == arm), key=lambda r: r["J"][-1])["seed"] == 1
-    (drawn,) = (r for r in rows if (r["arm"], r["seed"]) == ("unclipped", 1))
-    assert (round(drawn["estimated"][9], 2), round(drawn["change"][9], 2)) == (0.03, -0.44)
-    assert drawn["promised"][9] < -1
+    found = readings.promises(rows, "unclipped", 1)[9]
+    assert [round(x, 2) for x in found.values()] == [10, -1.25, 0.03, -0.44]
+    assert [one["round"] for one in readings.promises(rows, "clip", 1) if one["what came"] < -0.05] == [8, 10]
+
+
+def test_the_exact_surrogate_has_the_sign_of_what_came_and_its_estimate_often_not():
+    rows = load_rows("06_live")
+    assert readings.right_signs(rows, "promised") == (167, 168)
+    assert readings.right_signs(rows, "estimated") == (132, 168)
+    (broken,) = (
+        one
+        for seed in range(6)
+        for arm in ("clip", "unclipped")
+        for one in readings.promises(rows, arm, seed)
+        if one["promised"] * one["what came"] < 0
+    )
+    assert broken["round"] == 5 and broken["promised"] > 0.1 > -0.1 > broken["what came"]
+    last = readings.promises(rows, "unclipped", 0)[13]
+    assert [round(x, 2) for x in last.values()] == [14, -0.05, -0.51, -0.05]
 
 
 def test_one_round_on_seven_seeds():

@@ -69,8 +69,8 @@ def test_chapter_06_the_clip_is_slower_and_holds_and_without_it_rounds_fall(seed
 
 
 @pytest.mark.slow
-def test_chapter_06_one_rare_token_rules_the_promise_of_the_last_round():
-    """The surrogate of ``instruments``, token by token."""
+def test_chapter_06_one_rare_token_rules_the_estimate_of_the_last_round():
+    """The reading ``estimated`` of ``instruments``, token by token."""
     task, policy = shipped_start()
     generator, sampler = torch.Generator().manual_seed(0), Sampler(task.max_response_length, task.vocabulary.eos)
     old, terms, ratio = deepcopy(policy), torch.zeros(0), torch.zeros(0)
@@ -82,8 +82,8 @@ def test_chapter_06_one_rare_token_rules_the_promise_of_the_last_round():
         advantages = token_advantages(task.reward(rollout), values, rollout.mask, lam=0.0)
         terms = ((ratio - 1) * advantages).masked_fill(~rollout.mask, 0.0) / 256
         old.load_state_dict(policy.state_dict())
-    promised, least = terms.sum().item(), terms.min().item()  # here -0.511 and -0.474, at a ratio of 123.4
-    assert promised < -0.2 and least < 0.8 * promised
+    estimated, least = terms.sum().item(), terms.min().item()  # here -0.511 and -0.474, at a ratio of 123.4
+    assert estimated < -0.2 and least < 0.8 * estimated
     assert ratio.flatten()[terms.argmin()] > 50
 
 
