@@ -34,7 +34,7 @@ LONGEST   := tests/test_wheel.py tests/test_cli_properties.py
 MARKED     = $(shell grep -rlE "mark\.(extras|slow)" --include="test_*.py" tests)
 WORKERS   ?= logical
 PYTEST    := $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses=8 --dist loadfile --max-worker-restart=0
-EXTRAS    := lab,test,book,tasks,peers,bridge
+EXTRAS    := lab,test,book,tasks,peers,bridge,real
 # one thread a process: the models are too small to share, and a second thread that waits costs more than it brings
 export OMP_NUM_THREADS ?= 1
 

@@ -1,4 +1,4 @@
-"""The command line: rlnotes train | resume | sample | compare | stability | arena | read | audit | doctor."""
+"""The command line: rlnotes train | resume | sample | real | compare | stability | arena | read | audit | doctor."""
 
 import contextlib
 import io
@@ -11,18 +11,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import tyro
 
+from rlnotes.bridge.real.config import RealConfig
 from rlnotes.doctor import doctor
 from rlnotes.lm.config import TrainConfig
 from rlnotes.processes import world_size
 from rlnotes.terminal import answer
 
 if TYPE_CHECKING:
+    from rlnotes.bridge.real.trainer import RealTrainer
+    from rlnotes.lm.record import Recordable
     from rlnotes.lm.trainer import Trainer
     from rlnotes.studies.study import Study
+
+T = TypeVar("T", bound="Trainer | RealTrainer")
 
 
 @dataclass
@@ -43,11 +48,7 @@ class Train:
         import rlnotes.gpu  # noqa: F401  its kernels, and a step that is recorded
         from rlnotes.lm.distributed import trainer_class
 
-        if any(self.out.glob("checkpoints/step_*")):
-            raise ValueError(
-                f"{self.out} already holds a run; go on with it (rlnotes resume --out {self.out}) "
-                "or choose another folder"
-            )
+        check_new(self.out)
         return follow(trainer_class()(self.config), self.out, self.checkpoint_every)
 
 
@@ -76,7 +77,7 @@ class Resume:
         from rlnotes.lm.checkpoint import find_checkpoint, set_aside_after
         from rlnotes.lm.distributed import trainer_class
 
-        trainer = loaded(trainer_class(), self, steps=self.steps)
+        trainer = loaded(real_trainer(self.out) or trainer_class(), self, steps=self.steps)
         if self.checkpoint is not None and trainer.shard.rank == 0:
             with sole_writer(self.out / "checkpoints"):
                 set_aside_after(find_checkpoint(self.out / "checkpoints", self.checkpoint))
@@ -108,12 +109,58 @@ class Sample:
         from rlnotes.lm.rollout import SamplingTransform
         from rlnotes.lm.trainer import Trainer
 
+        if (real := real_trainer(self.out)) is not None:
+            return self._print_text(loaded(real, self))
         trainer = loaded(Trainer, self)
         rollout = trainer.sample(self.prompts, seed=self.seed, transform=SamplingTransform(self.temperature))
         for row, reward in enumerate(trainer.task.reward(rollout).tolist()):
             prompt, response = trainer.task.text(rollout, row)
             print(f"{prompt}{response}   reward {reward:g}")
         return 0
+
+    def _print_text(self, trainer: "RealTrainer") -> int:
+        """The same of a real model, whose temperature is that of its run, or 0."""
+        if self.temperature not in (0, trainer.config.temperature):
+            raise ValueError(
+                f"temperature is {self.temperature}; for this run 0 or {trainer.config.temperature} is possible"
+            )
+        for question, response, right in trainer.answers(self.prompts, greedy=self.temperature == 0, seed=self.seed):
+            print(f"{question.text} {response!r}   {'right' if right else f'wrong: {question.answer}'}")
+        return 0
+
+
+@dataclass
+class Real:
+    """Train a causal language model by RL on questions whose answers can be checked, and keep the run in a folder.
+
+    The model comes from a folder that is there; nothing is downloaded. rlnotes resume and sample take such a run, too.
+    A GPU is used if there is one; on a CPU what to expect is said before it starts.
+
+    $ rlnotes real --model model --out real --steps 1 --prompts 2 --group-size 4 --heldout 4
+    """
+
+    out: Path
+    """folder of the run: checkpoints, metrics.jsonl, TensorBoard files"""
+    config: RealConfig
+    checkpoint_every: int = 20
+    """steps between checkpoints"""
+
+    def __call__(self) -> int:
+        """Start the run. Refuses a folder that already holds one."""
+        check_new(self.out)
+        import rlnotes.gpu  # noqa: F401
+        from rlnotes.bridge.real.trainer import RealTrainer
+
+        trainer = RealTrainer(self.config)
+        if trainer.device.type == "cpu":
+            each = trainer.seconds_a_step()
+            print(
+                f"about {each:.3g} seconds a step on this CPU, {each * self.config.steps / 60:.1f} minutes in all, "
+                f"besides measurements on {self.config.heldout} held-out questions; smaller: --prompts, --group-size, "
+                "--heldout",
+                file=sys.stderr,
+            )
+        return follow(trainer, self.out, self.checkpoint_every)
 
 
 @dataclass
@@ -303,7 +350,7 @@ class Doctor:
         return doctor()
 
 
-Command = Train | Resume | Sample | Compare | Stability | Arena | Read | Audit | Doctor
+Command = Train | Resume | Sample | Real | Compare | Stability | Arena | Read | Audit | Doctor
 Making = Callable[["Study", Path, int, int], None]  # of a study, its table, seeds, workers: the missing runs
 
 
@@ -318,7 +365,26 @@ def make_and_tell(
     return 0
 
 
-def loaded(trainer: "type[Trainer]", command: Resume | Sample, steps: int | None = None) -> "Trainer":
+def check_new(out: Path) -> None:
+    """Raise ``ValueError`` if ``out`` holds a run."""
+    if any(out.glob("checkpoints/step_*")):
+        raise ValueError(
+            f"{out} already holds a run; go on with it (rlnotes resume --out {out}) or choose another folder"
+        )
+
+
+def real_trainer(out: Path) -> "type[RealTrainer] | None":
+    """The trainer of the run in ``out`` if that is one of a real model."""
+    from rlnotes.lm.checkpoint import is_of_text
+
+    if not is_of_text(out / "checkpoints"):
+        return None
+    from rlnotes.bridge.real.trainer import RealTrainer
+
+    return RealTrainer
+
+
+def loaded(trainer: "type[T]", command: Resume | Sample, steps: int | None = None) -> "T":
     """The trainer of ``command``. If its checkpoint is broken, the error has the command that takes the older one."""
     from rlnotes.lm.checkpoint import BrokenCheckpoint
 
@@ -342,7 +408,7 @@ def make_table(make: Making, study: "Study", table: Path, seeds: int, workers: i
     return 0
 
 
-def follow(trainer: "Trainer", out: Path, checkpoint_every: int) -> int:
+def follow(trainer: "Recordable", out: Path, checkpoint_every: int) -> int:
     """Run to the end with a progress bar; say where the run is, also after an interrupt.
 
     Several processes stop after the same step, whichever was interrupted first; rank 0 speaks.
@@ -374,6 +440,7 @@ COMMANDS = (
     Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Sample, tyro.conf.subcommand("sample")]
+    | Annotated[Real, tyro.conf.subcommand("real")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Stability, tyro.conf.subcommand("stability")]
     | Annotated[Arena, tyro.conf.subcommand("arena")]

@@ -12,6 +12,8 @@ EXTRAS = {
     "book": "to build the web site",
     "tasks": "reasoning-gym tasks",
     "peers": "benchmarks against other libraries",
+    "bridge": "TRL's trainer with a recipe as its loss",
+    "real": "to train a real model",
 }
 
 

@@ -193,7 +193,9 @@ def run(monkeypatch: pytest.MonkeyPatch, name: str) -> int:
     return cli.main()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.extras] * (name == "real")) for name in COMMANDS]
+)
 def test_the_example_of_a_command_runs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys):
     """The example itself; for two of them what they go through is cut down, not what they are told."""
     monkeypatch.chdir(tmp_path)
@@ -205,6 +207,10 @@ def test_the_example_of_a_command_runs(name: str, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setitem(COMPARISONS, key, one)
     monkeypatch.setattr(audit, "CLAIMS", audit.CLAIMS[:2])
     monkeypatch.setattr(runner, "ProcessPoolExecutor", Here)
+    if name == "real":
+        from tests.bridge.with_model import tiny
+
+        tiny.folder(tmp_path / "model")
     if name in AFTER_TRAIN:
         assert run(monkeypatch, "train") == 0
     assert run(monkeypatch, name) == 0

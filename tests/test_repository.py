@@ -43,7 +43,7 @@ def test_torch_is_pinned_without_a_local_label():
 
 def test_extras_have_their_names():
     assert set(PYPROJECT["project"]["optional-dependencies"]) == {
-        "lab", "test", "book", "dev", "peers", "tasks", "bridge"
+        "lab", "test", "book", "dev", "peers", "tasks", "bridge", "real"
     }  # fmt: skip
 
 

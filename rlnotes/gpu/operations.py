@@ -3,11 +3,13 @@
 Kernels need Triton, which comes with PyTorch for a GPU, so they are imported where they are used.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from rlnotes.gpu.cuda_graph import captured
 from rlnotes.gpu.kernels import dtype_behind, longest_text, usable
 from rlnotes.gpu.static_step import StaticStep, graphed_step
 from rlnotes.lm.config import ModelConfig
@@ -107,6 +109,10 @@ class GPUOperations(Operations):
         if GroupPrefix.serves(config, prefix.layers[0][0].device, longest):
             return GroupPrefix(prefix, repeat)
         return super().shared_prefix(config, prefix, repeat, longest)
+
+    def recorded(self, work: Callable[[], Tensor], *generators: torch.Generator, rehearsals: int) -> Any:
+        """See :meth:`Operations.recorded`."""
+        return captured(work, *generators, rehearsals=rehearsals)
 
     def recorded_step(self, trainer: Any) -> StaticStep | None:
         """See :meth:`Operations.recorded_step`."""

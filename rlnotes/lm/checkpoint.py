@@ -106,6 +106,15 @@ def find_checkpoint(folder: Path, name: str | None = None) -> Path:
     return found[name]
 
 
+def is_of_text(folder: Path) -> bool:
+    """Whether the newest checkpoint under ``folder`` is of a real model, which was read from a place of its own."""
+    try:
+        state = json.loads((_all(folder)[-1] / STATE).read_text(encoding="utf-8"))
+    except (IndexError, OSError, ValueError):  # who loads it says what is wrong
+        return False
+    return isinstance(state, dict) and "model" in (state.get("config") or ())
+
+
 class BrokenCheckpoint(ValueError):
     """A checkpoint that nothing can go on from: ``file`` and what is ``wrong`` with it.
 

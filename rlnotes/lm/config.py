@@ -13,7 +13,7 @@ RolloutKVCache = Literal["float32", "bfloat16", "float8"]
 MANY = 10**9  # of anything: beyond it are typing errors, and numbers that no tensor holds
 MOST_STEPS = 10**7  # names of checkpoints have eight digits, for the steps of warm start and RL together
 COLDEST, HOTTEST = 1e-3, 1e3  # temperatures at which float32 still tells logits apart
-_DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
+DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")  # what may be asked for
 
 
 def check_truncation(top_k: int | None, top_p: float | None) -> None:
@@ -53,6 +53,11 @@ class ModelConfig:
                 f"experts_per_token is {self.experts_per_token}; it must be from 1 to the number of experts, "
                 f"{self.experts} here (a dense model has none: leave it at 1)"
             )
+
+
+def warmed_up(learning_rate: float, updates_before: int, warmup_updates: int) -> float:
+    """The learning rate of an update: it rises on a straight line over the first ``warmup_updates``."""
+    return learning_rate * min(1.0, (updates_before + 1) / max(1, warmup_updates))
 
 
 PRESETS: dict[str, dict[str, int]] = {
@@ -192,14 +197,14 @@ class TrainConfig:
             if getattr(self, name) > width:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at most the model's width, {width}")
         self._check_routing_replay()
-        if not _DEVICE.fullmatch(self.device):
+        if not DEVICE.fullmatch(self.device):
             raise ValueError(f"device is {self.device!r}; choose cpu, cuda, or one of several by its number, cuda:1")
         if self.precision == "bfloat16" and not self.device.startswith("cuda"):
             raise ValueError(f"precision bfloat16 needs a GPU, and device is {self.device!r}; use float32 there")
 
     def warmed_up(self, learning_rate: float, updates_before: int) -> float:
         """The learning rate of an update, ``learning_rate`` once ``warmup_updates`` have gone before it."""
-        return learning_rate * min(1.0, (updates_before + 1) / max(1, self.warmup_updates))
+        return warmed_up(learning_rate, updates_before, self.warmup_updates)
 
     def _check_routing_replay(self) -> None:
         if self.routing_replay and not PRESETS[self.preset].get("experts"):

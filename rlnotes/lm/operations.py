@@ -4,6 +4,7 @@ Without it everything runs all the same, by PyTorch's own kernels and one operat
 """
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,6 +36,11 @@ class Operations:
     def shared_prefix(self, config: ModelConfig, prefix: Prefix, repeat: int, longest: int) -> SharedPrefix:
         """``prefix`` as ``repeat`` responses to each prompt see it; prompts and responses have ``longest`` tokens."""
         return SharedPrefix(prefix, repeat)
+
+    def recorded(self, work: Callable[[], Tensor], *generators: torch.Generator, rehearsals: int) -> Any:
+        """``work`` as a graph of the GPU, which replays it when called; False, with a warning, if nothing records."""
+        warnings.warn("work is not recorded here: nothing records it before import rlnotes.gpu", stacklevel=4)
+        return False
 
     def recorded_step(self, trainer: Any) -> Any:
         """The RL step of ``trainer`` recorded as a CUDA graph, called like it; None, with a warning, if not."""

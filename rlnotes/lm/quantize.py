@@ -6,6 +6,7 @@ from torch import Tensor
 from rlnotes.estimators.checks import readable
 from rlnotes.lm.config import RolloutWeights
 
+GROUP = 32  # numbers of a row that share a scale, as in files of few bits
 _LARGEST = {"float8": 448.0, "int8": 127.0, "int4": 7.0}  # of the format; the scale of a row takes its largest there
 
 
@@ -43,3 +44,30 @@ def rounded(values: Tensor, kind: RolloutWeights) -> Tensor:
     codes = wide / scale.where(scale != 0, 1.0)  # a row of zeros stays one
     codes = codes.float().to(torch.float8_e4m3fn).double() if kind == "float8" else codes.round()
     return (codes * scale).float()
+
+
+def cells(weight: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+    """Smallest value and step, both (rows, groups, 1), of the grid of 2^bits values from the smallest to the largest of
+    each group of 32 numbers of ``weight`` (rows, n).
+
+    Raises ``ValueError`` for rows that are no multiple of 32 long.
+    """
+    if weight.shape[-1] % GROUP:
+        raise ValueError(
+            f"a weight has rows of {weight.shape[-1]} numbers, no multiple of {GROUP}, the size of a group; take a "
+            "model of another width, or weights that are not rounded in groups"
+        )
+    groups = weight.unflatten(-1, (-1, GROUP))
+    low = groups.amin(-1, keepdim=True)
+    return low, (groups.amax(-1, keepdim=True) - low) / (2**bits - 1)
+
+
+def rounded_in_groups(weight: Tensor, bits: int) -> Tensor:
+    """``weight`` (rows, n), each number at the nearest of the values that :func:`cells` gives its group.
+
+    >>> rounded_in_groups(torch.arange(32.0)[None], bits=1).unique()
+    tensor([ 0., 31.])
+    """
+    low, step = cells(weight, bits)
+    groups = weight.unflatten(-1, (-1, GROUP))
+    return (low + ((groups - low) / step.where(step > 0, 1.0)).round() * step).flatten(-2)

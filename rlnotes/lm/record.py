@@ -10,14 +10,40 @@ import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Protocol
 
 from rlnotes.files import append_line, read_lines, replace_text, sole_writer, told_of
 from rlnotes.lm.config import Metrics
 from rlnotes.lm.interrupts import HeldInterrupts
-from rlnotes.lm.trainer import Trainer
+from rlnotes.lm.shard import Shard
 
 
-def recorded(trainer: Trainer, out: Path, checkpoint_every: int = 20) -> Generator[Metrics, None, None]:
+class Recordable(Protocol):
+    """A run that can be kept: :class:`rlnotes.lm.trainer.Trainer`, and whatever has its loop and its checkpoints."""
+
+    shard: Shard
+    step: int
+    warm_updates: int
+    config: Any
+
+    def run(self) -> Iterator[Metrics]:
+        """The metrics of the steps that are left."""
+        ...
+
+    def evaluate(self) -> float:
+        """Accuracy on held-out prompts."""
+        ...
+
+    def check_goes_on(self, folder: Path) -> None:
+        """Raise ``ValueError`` if ``folder`` holds another run, or this one further on."""
+        ...
+
+    def write_checkpoint(self, folder: Path) -> Path:
+        """Write what an exact continuation needs."""
+        ...
+
+
+def recorded(trainer: Recordable, out: Path, checkpoint_every: int = 20) -> Generator[Metrics, None, None]:
     """Run ``trainer`` and keep the run in ``out``. Yields the metrics as :meth:`Trainer.run` does.
 
     ``out/checkpoints`` gets a checkpoint at the start, every ``checkpoint_every`` steps, and at the end, an
@@ -58,7 +84,7 @@ def _start_undone(out: Path) -> Iterator[None]:
         raise
 
 
-def _kept(trainer: Trainer, out: Path, log: io.FileIO, checkpoint_every: int) -> Generator[Metrics, None, None]:
+def _kept(trainer: Recordable, out: Path, log: io.FileIO, checkpoint_every: int) -> Generator[Metrics, None, None]:
     """The steps of the run, each with its record."""
     interrupts = HeldInterrupts()
     run = trainer.run()
@@ -122,7 +148,7 @@ def _row(line: str, where: str) -> Metrics:
     return row
 
 
-def _begin(trainer: Trainer, out: Path) -> None:
+def _begin(trainer: Recordable, out: Path) -> None:
     """The first checkpoint, and of the log the lines up to the trainer's own step."""
     log = out / "metrics.jsonl"
     rows = read_metrics(out) if log.exists() else []

@@ -157,7 +157,7 @@ def describe(study: Study) -> dict[str, Any]:
     """What somebody needs to know to make the table again."""
     methods: dict[str, dict[str, Any]] = {}
     for name, method in study.methods.items():
-        methods[name] = dict(choices=_named(method.choices), changes=_plain(method.changes))
+        methods[name] = dict(choices=described(method.choices), changes=_plain(method.changes))
         if method.tokens is not None:
             methods[name]["tokens"] = method.tokens
         if method.price:
@@ -189,15 +189,15 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(dict(settings)))
 
 
-def _named(part: object) -> str:
+def described(part: object) -> str:
     """An objective or a part of it as text, functions by their names. What is no number and stands at its default is
     left out, so that a table outlives a new option; numbers are all told.
     """
     if isinstance(part, tuple):
-        return f"({', '.join(map(_named, part))})"
+        return f"({', '.join(map(described, part))})"
     if is_dataclass(part):
         shown = {own.name: getattr(part, own.name) for own in fields(part) if _is_told(part, own)}
-        return f"{type(part).__name__}({', '.join(f'{name}={_named(value)}' for name, value in shown.items())})"
+        return f"{type(part).__name__}({', '.join(f'{name}={described(value)}' for name, value in shown.items())})"
     return getattr(part, "__name__", repr(part))
 
 

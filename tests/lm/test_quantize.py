@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlnotes.lm.config import RolloutWeights
-from rlnotes.lm.quantize import fake_quantized, rounded
+from rlnotes.lm.quantize import GROUP, cells, fake_quantized, rounded, rounded_in_groups
 
 KINDS: tuple[RolloutWeights, ...] = get_args(RolloutWeights)
 
@@ -101,3 +101,21 @@ def test_in_a_pass_a_nan_stays_one(kind):
     w[1, 3] = math.nan
     out = rounded(w, kind)
     assert out[1, 3].isnan() and torch.isfinite(out[[0, 2, 3]]).all()
+
+
+@pytest.mark.parametrize("bits", [1, 4, 8])
+def test_in_groups_each_number_goes_to_the_nearest_value_of_its_own_grid(bits: int):
+    w = weight(columns=3 * GROUP)
+    w[0, :GROUP] = 0.5  # one value
+    found = rounded_in_groups(w, bits)
+    low, step = cells(w, bits)
+    gap = (found - w).unflatten(-1, (-1, GROUP)).abs()
+    assert (gap <= step / 2 + 1e-6 * w.abs().amax(-1)[:, None, None]).all()
+    codes = ((found.unflatten(-1, (-1, GROUP)) - low) / step.where(step > 0, 1.0)).round()
+    assert codes.min() == 0 and codes.max() == 2**bits - 1 and (step == 0).sum() == 1
+    assert torch.allclose(rounded_in_groups(found, bits), found, rtol=1e-5)
+
+
+def test_rows_that_are_no_whole_groups_are_refused():
+    with pytest.raises(ValueError, match="rows of 65 numbers, no multiple of 32"):
+        rounded_in_groups(weight(), 4)

@@ -1,0 +1,259 @@
+"""The methods of the course against each other on a real model, on one GPU: many short runs side by side.
+
+    python -m rlnotes.studies.real --model FOLDER_OR_GGUF --out OUT --workers 6 --seconds 500
+
+First the first run alone, for each seed, by which speed is judged. Then the others, all arms of a seed before the next
+seed. Every run leaves its log, ``OUT/logs/ARM/SEED.jsonl``, line by line; those that are there to their end are not
+made again, so that the same command goes on. In the end ``OUT/18_real.csv`` and ``.json`` hold all runs that are whole,
+in the form of the other tables (:mod:`rlnotes.studies.tables`), and the verdicts are printed.
+"""
+
+import argparse
+import gc
+import json
+import platform
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlnotes.bridge.real.config import RealConfig
+from rlnotes.files import csv_text, read_lines, replace_text
+from rlnotes.objectives import RECIPES
+from rlnotes.processes import end_with_parent
+from rlnotes.studies.study import described
+from rlnotes.studies.verdicts import judge
+
+GOAL = 0.85  # of held-out questions, answered by sampling
+QUESTION = "With a real model: which objectives hold with eight updates a rollout, and behind a sampler of four bits?"
+OBJECTIVES = ("pg_is", "stale_ppo", "minirl", "dppo_tv", "grpo")  # the first four differ in their gate or mask alone
+COLUMNS = (
+    "reward", "right", "accuracy", "greedy", "pass_at_8", "loss", "entropy", "kl_steps",
+    "no_gradient", "bad_updates", "mismatch", "ratio_deviation", "gradient_norm", "length", "length_wrong", "truncated",
+    "wasted_groups", "lag", "staleness", "update_shift", "ess", "ess_sequence", "ratio_tail", "clipped_probability",
+    "clipped_entropy", "tokens_per_second", "sampling_seconds", "seconds",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to train, and what is changed for it in ``BASE``. ``rollout`` names the mismatch, as in other tables."""
+
+    name: str
+    rollout: str = "none"
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+BASE = RealConfig(
+    "model", steps=25, epochs=2, minibatches=4, evaluate_every=5, measure_shift=True, count_clipped=True, device="cuda"
+)
+ALONE = Arm(
+    "alone", changes=dict(steps=60, epochs=1, minibatches=1, measure_shift=False, count_clipped=False, recipe="grpo")
+)
+FORM = Arm("paid for form", changes=dict(ALONE.changes, task="times-3", paid="format", steps=40))
+EXACT = [Arm(name, "none", dict(recipe=name)) for name in OBJECTIVES]
+INT4 = [Arm(f"{name}, int4", "int4", dict(recipe=name, rollout_weights="int4", spread=4)) for name in OBJECTIVES]
+STALE = [Arm(f"{name}, stale", "stale", dict(recipe=name, refresh=8)) for name in OBJECTIVES[:4]]
+INT8 = [Arm(f"{name}, int8", "int8", dict(recipe=name, rollout_weights="int8", spread=4)) for name in OBJECTIVES[1:3]]
+ARMS = {arm.name: arm for arm in (ALONE, FORM, *EXACT, *INT4, *STALE, *INT8)}
+
+
+def jobs(seeds: int) -> Iterator[tuple[str, int]]:
+    """(arm, seed) of the runs that go side by side, what is worth most first."""
+    first = range(min(3, seeds))
+    for seed in first:
+        yield from ((arm.name, seed) for arm in (*EXACT, *INT4))
+    yield FORM.name, 0
+    for seed in first:
+        yield from ((arm.name, seed) for arm in STALE)
+    for seed in range(3, seeds):
+        yield from ((arm.name, seed) for arm in (*EXACT, *INT4))
+    for seed in first:
+        yield from ((arm.name, seed) for arm in INT8)
+
+
+def log_of(out: Path, arm: str, seed: int) -> Path:
+    """Where a run leaves its lines."""
+    return out / "logs" / arm.replace(" ", "_").replace(",", "") / f"{seed}.jsonl"
+
+
+def rows_of(log: Path) -> list[dict[str, Any]]:
+    """Its whole lines, if there are any."""
+    return [json.loads(line) for line in read_lines(log).whole] if log.exists() else []
+
+
+def is_whole(out: Path, arm: str, seed: int) -> bool:
+    """Whether a run is there to its end."""
+    rows = rows_of(log_of(out, arm, seed))
+    return bool(rows) and rows[-1].get("ended", False)
+
+
+def make(out: Path, base: RealConfig, end: float, job: tuple[str, int]) -> str:
+    """Make one run, unless it is there or the time is over, and say in a line how it went."""
+    import rlnotes.gpu  # noqa: F401  it records the work of a token
+    from rlnotes.bridge.real.trainer import RealTrainer
+    from rlnotes.lm.report import ClippedTokens
+
+    arm, seed = job
+    if is_whole(out, arm, seed) or time.time() > end:
+        return f"{arm}, seed {seed}: there already, or no time"
+    torch.set_num_threads(1)
+    began = time.time()
+    trainer = RealTrainer(replace(base, seed=seed, **ARMS[arm].changes))
+    clipped = ClippedTokens(len(trainer.task.vocabulary))
+    path = log_of(out, arm, seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as log:
+
+        def keep(row: dict[str, Any]) -> None:
+            log.write(f"{json.dumps(row)}\n")
+            log.flush()
+
+        row: dict[str, Any] = {}
+        lost = ""
+        try:
+            for row in trainer.run():
+                if trainer.clipped is not None:
+                    clipped += trainer.clipped
+                if trainer.step == trainer.config.steps:
+                    row["pass_at_8"] = trainer.pass_at(8)
+                keep(row)
+                if time.time() > end:
+                    return f"{arm}, seed {seed}: no time after step {trainer.step}"
+        except ValueError as error:
+            if trainer.step == 0:  # not even one step: the settings are wrong
+                raise
+            lost = str(error)  # the weights have diverged: nothing is right from here on
+            row = dict(phase=1, step=trainer.config.steps, tokens=trainer.tokens, reward=0.0, accuracy=0.0, greedy=0.0)
+            keep(row)
+        keep(dict(ended=True, lost=lost, seconds=time.time() - began, clipped=clipped.rows(trainer.task.names)))
+    return f"{arm}, seed {seed}: accuracy {row['accuracy']:.3f} after {time.time() - began:.0f} seconds {lost}"
+
+
+def to_goal(rows: Iterable[dict[str, Any]], goal: float = GOAL) -> float | None:
+    """Seconds of the steps, without the measurements, until one of these shows the ``goal``; None if none does."""
+    seconds = 0.0
+    for row in rows:
+        seconds += row.get("seconds", 0.0) if "step" in row else 0.0
+        if row.get("accuracy", 0.0) >= goal:
+            return seconds
+    return None
+
+
+def table(out: Path, base: RealConfig, seeds: int) -> tuple[str, dict[str, Any]]:
+    """The table and its note, of the runs that are whole."""
+    columns = ("method", "recipe", "task", "rollout", "rate", "seed", "step", "tokens", *COLUMNS)
+    lines: list[list[Any]] = [[*columns]]
+    methods: dict[str, dict[str, Any]] = {}
+    clipped: dict[str, list[dict[str, Any]]] = {}
+    for arm in ARMS.values():
+        config, sampled = replace(base, **arm.changes), []
+        for seed in filter(partial(is_whole, out, arm.name), range(seeds)):
+            *rows, end = rows_of(log_of(out, arm.name, seed))
+            labels = (arm.name, config.recipe, config.task, arm.rollout, f"{config.learning_rate:g}", seed)
+            start = dict(step=0, tokens=0, accuracy=rows[0]["start_accuracy"], greedy=rows[0]["start_greedy"])
+            for row in (start, *rows):
+                numbers = [row["step"], row["tokens"], *(row.get(name, "") for name in COLUMNS)]
+                lines.append([*labels, *(f"{one:.5g}" if isinstance(one, float) else one for one in numbers)])
+            sampled.append(rows[-1]["tokens"])
+            clipped.setdefault(arm.name, []).extend(one | dict(seed=seed) for one in end["clipped"])
+        if sampled:  # a table asks that each run has sampled as many
+            choices = described(RECIPES[config.recipe])
+            methods[arm.name] = dict(choices=choices, changes=arm.changes, tokens=min(sampled))
+    least = min((one["tokens"] for one in methods.values()), default=0)
+    note = dict(
+        comparison=dict(question=QUESTION, base=asdict(base), methods=methods, tokens=least),
+        machine=dict(
+            python=platform.python_version(),
+            torch=torch.__version__,
+            processor=platform.machine(),
+            card=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        ),
+        clipped=clipped,
+    )
+    return csv_text(lines), note
+
+
+def verdicts(out: Path, seeds: int) -> Iterator[str]:
+    """Lines: how fast, how high, and what may be said of each method beside the first of its kind."""
+    alone = [rows_of(log_of(out, ALONE.name, seed)) for seed in range(seeds)]
+    times = [found for rows in alone if rows and (found := to_goal(rows)) is not None]
+    if times:
+        each = ", ".join(f"{one:.1f}" for one in times)
+        yield f"{GOAL:.0%} sampled after {each} seconds of steps; median of {len(times)} seeds {median(times):.1f}"
+        speeds = [row["tokens_per_second"] for rows in alone for row in rows[5:] if "step" in row]
+        yield f"{median(speeds):,.0f} tokens a second sampled"
+    for kind in (EXACT, INT4, STALE, INT8):
+        ends = {
+            arm.name: {
+                seed: [row["accuracy"] for row in rows_of(log_of(out, arm.name, seed)) if "accuracy" in row][-1]
+                for seed in range(seeds)
+                if is_whole(out, arm.name, seed)
+            }
+            for arm in kind
+        }
+        first = ends[kind[0].name]
+        for name, own in ends.items():
+            both = sorted(first.keys() & own.keys())
+            said = ", ".join(f"{own[seed]:.3f}" for seed in own)
+            if len(both) > 1 and name != kind[0].name:
+                verdict = judge(np.array([own[one] for one in both]), np.array([first[one] for one in both]))
+                said += f"   less {kind[0].name}: {verdict}"
+            yield f"{name}: {said}"
+
+
+def main() -> None:
+    """Make the runs that are missing, as far as the time goes, and write the table."""
+    parser = argparse.ArgumentParser(prog="python -m rlnotes.studies.real", description=__doc__)
+    parser.add_argument("--model", required=True, help="folder, or GGUF file")
+    parser.add_argument("--out", type=Path, required=True, help="folder of logs and table")
+    parser.add_argument("--workers", type=int, default=6, help="runs at the same time")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=500, help="after which no step is begun")
+    parser.add_argument("--set", nargs="*", default=[], help="NAME=VALUE in JSON, of the settings that all runs share")
+    given = parser.parse_args()
+    end = time.time() + given.seconds
+    changes = {name: json.loads(value) for name, value in (one.split("=", 1) for one in given.set)}
+    base = replace(BASE, model=prepared(given.model, given.out), **changes)
+    try:
+        for seed in range(min(3, given.seeds)):
+            print(make(given.out, base, end, (ALONE.name, seed)), flush=True)
+        gc.collect()  # graphs and their memory
+        torch.cuda.empty_cache()
+        work = partial(make, given.out, base, end)
+        context = get_context("spawn")
+        with ProcessPoolExecutor(given.workers, mp_context=context, initializer=end_with_parent) as pool:
+            for said in pool.map(work, jobs(given.seeds)):
+                print(said, flush=True)
+    finally:
+        text, note = table(given.out, base, given.seeds)
+        replace_text(given.out / "18_real.csv", text)
+        replace_text(given.out / "18_real.json", json.dumps(note, indent=1) + "\n")
+        for line in verdicts(given.out, given.seeds):
+            print(line, flush=True)
+
+
+def prepared(model: str, out: Path) -> str:
+    """The folder of the model; a GGUF file is multiplied out once, beside ``out``, so that each run reads it fast."""
+    from rlnotes.bridge.real.models import load
+
+    folder = out.with_name(f"{out.name}_model")
+    if Path(model).is_dir() and (Path(model) / "config.json").exists():
+        return model
+    if not (folder / "config.json").exists():
+        loaded = load(model)
+        loaded.model.save_pretrained(folder)
+        loaded.tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+if __name__ == "__main__":
+    main()
