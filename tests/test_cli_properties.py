@@ -42,6 +42,7 @@ NAMES = {  # what texts mean something, by option
     "recipe": tuple(RECIPES),
     "device": ("cpu", "cpu", "cuda", "cuda:7", "meta"),
     "name": ("15_needle",),
+    "model": ("folder", "run", "nothing"),
     "checkpoint": ("step_00000000", "step_00000001"),
     "objectives": tuple(METHODS)[:4],
     "mismatches": tuple(MISMATCHES)[:3],
