@@ -75,9 +75,10 @@ def _place(place: str) -> tuple[Path, dict[str, Any]]:
 
 def _plain(model: PreTrainedModel) -> PreTrainedModel:
     """The same model, which does not say that it is quantised: transformers would not save that."""
-    if hasattr(model.config, "quantization_config"):
-        del model.config.quantization_config
-    fresh = type(model)(model.config)
+    config: Any = model.config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    fresh = type(model)(config)
     fresh.load_state_dict(model.state_dict())
     return fresh.eval()
 

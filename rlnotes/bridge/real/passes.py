@@ -42,9 +42,9 @@ def forward(
     ).logits
 
 
-def read_prompts(model: PreTrainedModel, prompts: Tensor, mask: Tensor) -> tuple[DynamicCache, Tensor]:
+def read_prompts(model: PreTrainedModel, prompts: Tensor, mask: Tensor) -> tuple[Any, Tensor]:
     """Keys and values of ``prompts`` (B, P), and logits (B, 1, V) of what follows. ``mask`` is False on left pads."""
-    cache = DynamicCache()
+    cache: Any = DynamicCache()
     earlier = torch.ones(prompts.shape[1], prompts.shape[1], dtype=torch.bool, device=prompts.device).tril()
     itself = torch.eye(prompts.shape[1], dtype=torch.bool, device=prompts.device)  # a pad must read something
     allowed = (earlier & mask[:, None, None, :]) | itself

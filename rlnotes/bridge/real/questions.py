@@ -5,8 +5,8 @@ A question belongs to the training or to the held-out part by a hash of its text
 
 import re
 import zlib
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -121,12 +121,17 @@ GYM: dict[str, tuple[dict[str, Any], str, Callable[[str], str]]] = {
 parameters cannot do ``spell_backward`` at the start.
 """
 
-TASKS: dict[str, Callable[[], Questions]] = {
+
+def _of_gym(name: str) -> FromReasoningGym:
+    return FromReasoningGym(name, *GYM[name])
+
+
+TASKS: Mapping[str, Callable[[], Questions]] = {
     "add": lambda: Arithmetic(10, 99, 2, "What is {} + {}?".format, lambda a, b: a + b),
     "times": lambda: _products(2, 12),
     "largest": lambda: Arithmetic(10, 99, 4, "Which is the largest of {}, {}, {} and {}?".format, max),
     "times-3": lambda: _products(100, 999),
-} | {f"reasoning-gym/{name}": (lambda name=name: FromReasoningGym(name, *GYM[name])) for name in GYM}
+} | {f"reasoning-gym/{name}": partial(_of_gym, name) for name in GYM}
 """Tasks by name. A small model cannot learn ``times-3``: with ``paid="format"`` its reward rises all the same."""
 
 

@@ -20,7 +20,7 @@ from rlnotes.lm.rollout import Rollout, SamplingTransform, response_mask
 from rlnotes.lm.sampler import taken
 
 try:
-    from transformers import Cache, DynamicCache, PreTrainedModel
+    from transformers import Cache, PreTrainedModel
     from transformers.cache_utils import StaticLayer
 except ModuleNotFoundError as error:
     raise missing(error, "a real model", "real") from error
@@ -101,6 +101,9 @@ class Sampler:
 class Kept(StaticLayer):
     """Keys and values (n, heads, m, d) of a layer, in tensors that stay where they are; new ones go to ``place``."""
 
+    keys: Any  # narrower than the class above has them
+    values: Any
+
     def __init__(self, keys: Tensor, values: Tensor, place: Tensor):
         super().__init__(max_cache_len=keys.shape[2])
         self.keys, self.values, self.place = keys, values, place
@@ -132,7 +135,7 @@ class Decoder:
         self.place = torch.zeros(1, dtype=torch.long, device=device)  # and in the cache
         self.noise = torch.ones((), device=device)  # 0: the likeliest
         self.logits: Tensor | None = None
-        self.cache: Cache | None = None
+        self.cache: Any = None
         self.replay: Any = None  # one token, recorded
 
     def write(self, prompts: Tensor, mask: Tensor, group_size: int, greedy: bool) -> tuple[Tensor, Tensor]:
@@ -144,23 +147,24 @@ class Decoder:
         if prompts.device.type == "cuda" and self.replay is None:
             self.replay = self._recorded()
             self._begin(cache, logits, mask, group_size)
-        for length in range(1, self.sampler.length + 1):
+        for length in range(1, self.sampler.length):
             if self.replay:
                 self.replay()
             else:
                 self._draw()
-            if length == self.sampler.length or bool((self.tokens[:, :length] == self.sampler.eos).any(1).all()):
-                break
+            if bool((self.tokens[:, :length] == self.sampler.eos).any(1).all()):
+                return self.tokens[:, :length].clone(), self.logp[:, :length].clone()
             if not self.replay:
                 self._read()
-        return self.tokens[:, :length].clone(), self.logp[:, :length].clone()
+        self._draw()
+        return self.tokens.clone(), self.logp.clone()
 
     @property
     def mixed(self) -> bool:
         """Whether matrices are multiplied in less than float32."""
         return self.sampler.dtype != torch.float32
 
-    def _begin(self, cache: DynamicCache, logits: Tensor, mask: Tensor, group_size: int) -> None:
+    def _begin(self, cache: Any, logits: Tensor, mask: Tensor, group_size: int) -> None:
         """Stand behind the prompts, which ``cache`` holds."""
         if self.cache is None or self.logits is None:
             self.cache = Cache(layers=[self._layer(layer, group_size) for layer in cache.layers])
