@@ -229,12 +229,18 @@ def number_of(value: Any) -> float | None:
     if not isinstance(value, int | str):
         return None
     text = str(value).strip().strip("\"'")
+    if (plain := _float(text)) is not None:  # nearly all
+        return plain
     if call := _CALL.fullmatch(text):
         text = call.group(1).split(",")[0]
     if re.fullmatch(r"\d+/\d+", text):
         text = text.split("/")[0]
+    return _float(text)
+
+
+def _float(text: str) -> float | None:
     try:
-        return float(text.replace("Infinity", "inf"))
+        return float(text)
     except ValueError:
         return None
 

@@ -30,6 +30,11 @@ class Finding:
     first: float | None
     last: float | None
 
+    def at(self, metric: str) -> tuple[Point, ...]:
+        """The steps that decided, of the first condition on ``metric``; none if all of them did together."""
+        which = next(i for i, one in enumerate(self.rule.all) if one.metric == metric)
+        return () if self.rule.all[which].take in _SINGLE else self.seen[which].points
+
 
 @dataclass(frozen=True)
 class Unjudged:

@@ -16,6 +16,7 @@ from rlnotes.logs.table import UPDATES_TITLE, Condition, table
 
 MOST = 10
 """findings that are told"""
+RINGS = 12  # steps that are marked one by one
 FEW = 3  # rules that are named of those that need the same
 PANEL = (
     ("reward", "heldout"),
@@ -157,10 +158,15 @@ class Report:
             here = [(n, one) for n, one in marked if one.rule.metrics[0] in group]
             for number, one in here:
                 words.append(f"finding {number} on {self.log.names[one.rule.metrics[0]]}, {span(one.first, one.last)}")
-                axis.axvspan(one.first, one.last, color="#D55E00", alpha=0.1)
+                points = one.at(one.rule.metrics[0])
+                if 0 < len(points) <= RINGS:
+                    steps, values = [point.last for point in points], [point.mean for point in points]
+                    axis.plot(steps, values, "o", markersize=10, markerfacecolor="none", color="#D55E00")
+                else:
+                    axis.axvspan(one.first, one.last, color="#D55E00", alpha=0.1)
             title = ", ".join(table().metrics[metric].title for metric in group)
             axis.set_title(title + (f" [{', '.join(str(n) for n, _ in here)}]" if here else ""), fontsize=9)
-            axis.set(xlabel="step", ylabel=table().metrics[group[0]].unit)
+            axis.set(xlabel="step", ylabel=" or ".join(dict.fromkeys(table().metrics[one].unit for one in group)))
             axis.legend(frameon=False, fontsize=7)
         return figure, "; ".join(words) + "."
 

@@ -29,12 +29,14 @@ class Point:
 
     def joined(self, after: "Point") -> "Point":
         """Both as one."""
-        count = self.count + after.count
-        finite = [one for one in (self, after) if math.isfinite(one.mean)]
-        mean = sum(one.mean * one.count for one in finite) / sum(one.count for one in finite) if finite else math.nan
-        low = min((one.low for one in finite), default=math.nan)
-        high = max((one.high for one in finite), default=math.nan)
-        return Point(self.first, after.last, mean, low, high, count, self.broken or after.broken)
+        count, broken = self.count + after.count, self.broken or after.broken
+        if math.isnan(self.mean) or math.isnan(after.mean):
+            kept = after if math.isnan(self.mean) else self
+            return Point(self.first, after.last, kept.mean, kept.low, kept.high, count, broken)
+        mean = (self.mean * self.count + after.mean * after.count) / count
+        low = self.low if self.low < after.low else after.low
+        high = self.high if self.high > after.high else after.high
+        return Point(self.first, after.last, mean, low, high, count, broken)
 
 
 @dataclass
