@@ -97,7 +97,7 @@ class Condition:
         """What must hold, in words, without the name of the metric or setting."""
         said = " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in self.bounds().items())
         if self.at_least is not None and self.at_least == self.at_most:
-            said = f"{self.at_least:g}, beyond noise" if self.take == "change" else f"exactly {self.at_least:g}"
+            said = f"{self.at_least:g} within the noise" if self.take == "change" else f"exactly {self.at_least:g}"
         if self.setting is not None:
             said = "given" if self.given else "not given" if self.given is False else said
             values = [str(one) for one in self.one_of or ()]
