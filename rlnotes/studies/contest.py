@@ -103,9 +103,9 @@ def longest_push(choices: Choices, length: int) -> int:
 
 def results(table: Table) -> list[dict[str, Any]]:
     """A row for the start and for each objective on each task of a contest, at its own rate, or "at an end" of those
-    tried: greedy accuracy at the start and the end, sampled accuracy at the end and in the mean after the start, the
-    share of runs that died, and of the mean the difference to the one that clips, which a contest names first, with its
-    word.
+    tried: greedy accuracy at the start and the end, sampled accuracy at the end, the share of runs that died, the score
+    in the mean after the start, and of this the difference to the one that a contest names first, mostly the one that
+    clips, with its word.
     """
     margin, found = table.settings["comparison"]["margin"], []
     clipped = next(iter(table.labels.values()))["recipe"]
@@ -114,14 +114,14 @@ def results(table: Table) -> list[dict[str, Any]]:
     for name, grid in best.items():
         own, against = table.labels[name], reference[table.labels[name]["task"]]
         dead = [died(accuracy) for _, accuracy in table.curves(name, "accuracy")]
-        sampled, greedy = (table.start(name, metric) for metric in ACCURACIES)
+        sampled, greedy, begun = (table.start(name, metric) for metric in (*ACCURACIES, table.score))
         rate = own["rate"] + ", at an end" * (name in (grid[0], grid[-1]))
         ends = [table.last(name, metric, 1).mean() for metric in ACCURACIES]
-        lines = [(own["recipe"], rate, f"{sum(dead)} of {len(dead)}", *ends, table.mean(name, "accuracy"))]
+        lines = [(own["recipe"], rate, f"{sum(dead)} of {len(dead)}", *ends, table.mean(name, table.score))]
         if name == against:
-            lines.insert(0, (UNTRAINED, "", "", sampled.mean(), greedy.mean(), sampled))
+            lines.insert(0, (UNTRAINED, "", "", sampled.mean(), greedy.mean(), begun))
         for method, *row, mean in lines:
-            told = judge(mean, table.mean(against, "accuracy"), margin, table.starts_of(name))
+            told = judge(mean, table.mean(against, table.score), margin, table.starts_of(name))
             begin = {"task": own["task"], "method": method, "start, greedy": greedy.mean()}
             columns = dict(zip(("rate", "died", "sampled", "greedy"), row, strict=True)) | dict(mean=mean.mean())
             found.append(begin | columns | {f"less {clipped}": "" if method == clipped else str(told)})

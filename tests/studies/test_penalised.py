@@ -12,7 +12,8 @@ from rlnotes.lm.enumeration import every_prompt, every_response, response_kl
 from rlnotes.lm.tasks import ShortReverse
 from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives import GRPO, RLOO, KLPenalty
-from rlnotes.studies import read_table
+from rlnotes.studies import load_table, read_table
+from rlnotes.studies.contest import results
 from rlnotes.studies.run import Curve, run, to_reference
 from rlnotes.studies.runner import append, begin
 from rlnotes.studies.study import Method, Study
@@ -71,6 +72,13 @@ def test_rates_are_chosen_by_the_score_of_the_study(tmp_path: Path):
             end = dict(step=2, tokens=90, accuracy=accuracy, greedy=accuracy, penalised=accuracy - cost)
             append(chosen, table, name, 100, [dict(step=0, tokens=0, accuracy=0.1, greedy=0.1, penalised=0.1), end])
         assert read_table("t", table, table.with_suffix(".json")).best(list(study.methods)) == best
+
+
+def test_methods_are_judged_by_the_score_of_the_study():
+    """This one is accurate, and far from its reference."""
+    told = {(row["task"], row["method"]): row for row in results(load_table("07_penalties"))}
+    far = told["misled", "k3 in reward"]
+    assert far["sampled"] > told["misled", "k1 in reward"]["sampled"] and far["less unpenalised"].endswith("worse")
 
 
 def test_a_score_that_is_no_column_is_refused():

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlnotes.chapters.studies import COMPARISONS
+from rlnotes.chapters.studies import COMPARISONS, NOT_RUN
 from rlnotes.objectives import GRPO
 from rlnotes.studies import load_table, read_table
 from rlnotes.studies.arena import TUNING_SEEDS, arena
@@ -38,7 +38,14 @@ def test_every_comparison_has_its_table(name: str):
             assert not np.isnan(columns["accuracy"][[0, -1]]).any()
 
 
-@pytest.mark.parametrize("name", [name for name, study in COMPARISONS.items() if study.first and name in stored()])
+CONTESTS = [name for name, study in COMPARISONS.items() if study.first]
+
+
+def test_a_contest_is_stored_or_named_as_not_run():
+    assert set(CONTESTS) - stored().keys() == set(NOT_RUN)
+
+
+@pytest.mark.parametrize("name", sorted({*CONTESTS} - {*NOT_RUN}))
 def test_a_stored_contest_is_whole(name: str):
     """Of the settings that the package has now, wherever it was made; each best rate has both neighbours tried, or is
     at an end of the grid, and is reported alone.
