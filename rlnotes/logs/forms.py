@@ -177,7 +177,7 @@ def _dict(text: str) -> dict[str, Any] | None:
     """What stands between the braces of a dict without another inside; None if something in it is no pair."""
     found, end = {}, 0
     text = text.strip()
-    while end < len(text):
+    while end < len(text) and text[end:].strip() != "...":  # as in a log that somebody has shortened
         pair = _PAIR.match(text, end)
         if pair is None:
             return None

@@ -76,9 +76,9 @@ def verl_file() -> str:
 
 
 def openrlhf_console() -> str:
-    return "\n".join(
-        f"2026-08-13 10:00:0{i} INFO ppo_trainer.py:547] ✨ Global step {i}: {row}" for i, row in numbered(OPENRLHF)
-    )
+    """The last line as somebody shortened it."""
+    lines = [f"2026-08-13 INFO ppo_trainer.py:547] ✨ Global step {i}: {row}" for i, row in numbered(OPENRLHF)]
+    return "\n".join(lines).removesuffix("}") + ", ...}"
 
 
 def slime_console() -> str:
