@@ -38,6 +38,7 @@ include_patterns = [
     "book/concordance.md",
     "book/settings.md",
     "book/symbols.md",
+    "book/verdicts.md",
 ]
 exclude_patterns = ["_build"]
 

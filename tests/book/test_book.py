@@ -96,7 +96,7 @@ def prose(path: Path) -> str:
     return "\n".join(map("".join, found))
 
 
-BESIDE = ("index", "bibliography", "concordance", "settings", "symbols")
+BESIDE = ("index", "bibliography", "concordance", "settings", "symbols", "verdicts")
 
 
 def test_every_chapter_has_a_page_and_a_place_in_the_list(pages: dict[str, Page]):
