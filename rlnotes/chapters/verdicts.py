@@ -307,8 +307,8 @@ count as one. Three starts leave two degrees of freedom, which makes intervals w
 and each of their seeds counts. Nothing is corrected for the number of differences: of a hundred that are none, some
 five would be told.
 
-A difference is to the method in the head of the contest's own table below, unless two are named. Every number beside a
-method is computed from the stored tables.
+A difference is to the method that a contest names first, in the head of the last column of its folded table, unless two
+are named. All differences are computed from the stored tables.
 """
 
 AGAIN = """
@@ -339,10 +339,9 @@ def told(name: str, difference: str) -> Verdict:
     return judge(one, other, table.settings["comparison"]["margin"], table.starts_of(pair[0]))
 
 
-def _said(name: str, difference: str) -> str:
+def _rest(name: str, difference: str) -> list[str]:
     verdict = told(name, difference)
-    methods = " less ".join(f"`{one}`" for one in difference.split(" | "))
-    return f"{methods}: {verdict.difference} *{verdict.word}*"
+    return [" less ".join(f"`{one}`" for one in difference.split(" | ")), str(verdict.difference), verdict.word]
 
 
 def _tasks(name: str) -> str:
@@ -355,22 +354,21 @@ def verdicts_page() -> str:
     questions, changes, made, differences = [], [], [], []
     for name, line in LINES.items():
         table = _table(name)
-        question = table.settings["comparison"]["question"]
-        rests = "<br>".join(_said(name, one) for one in line.rests)
-        questions.append([name[:2], f"{question} `{name}`", _tasks(name), line.verdict, rests])
+        questions.append([f"{table.settings['comparison']['question']} `{name}`", _tasks(name), line.verdict])
         changes.append([f"`{name}`", line.then, line.now])
         machine = table.settings["machine"]
         made.append([f"`{table.command}`", machine.get("card", ""), str(machine.get("seconds", ""))])
         found = results(table)
         body = [[f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row.values()] for row in found]
-        differences += ["", f"### {name}", "", *rows([*found[0]], body)]
-    head = ["chapter", "question", "tasks (greedy accuracy of the start)", "verdict", "rests on"]
+        rests = rows(["difference", "with its interval", "word"], [_rest(name, one) for one in line.rests])
+        differences += ["", f"### {name}", "", *rests]
+        differences += ["", ":::{dropdown} All methods", *rows([*found[0]], body), ":::"]
     missing = ", ".join(f"`{name}`" for name in NOT_RUN)
+    head = ["question", "tasks (greedy accuracy of the start)", "verdict"]
     parts = [HEAD, "## Questions and verdicts", "", *rows(head, questions)]
-    parts += ["", "## Since the first edition", "", *rows(["contest", "then", "now, and why"], changes)]
-    parts += ["", f"Not run to their end, and left out: {missing}.", "", "## How they were made"]
-    parts += [AGAIN, *rows(["command", "card", "seconds"], made)]
-    return "\n".join([*parts, "", "## Every difference", *differences, ""])
+    parts += ["", f"Not run to their end, and left out: {missing}.", "", "## Since the first edition", ""]
+    parts += [*rows(["contest", "then", "now, and why"], changes), "", "## On what the verdicts rest", *differences]
+    return "\n".join([*parts, "", "## How they were made", AGAIN, *rows(["command", "card", "seconds"], made), ""])
 
 
 if __name__ == "__main__":
