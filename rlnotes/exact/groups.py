@@ -28,6 +28,19 @@ def gradient_scale(advantage: Callable[[np.ndarray, int], np.ndarray], group_siz
     return float(mean / (p * (1 - p)))
 
 
+def mean_deviation(group_size: int, p: float | np.ndarray) -> np.ndarray:
+    """Mean over all groups of the standard deviation of their rewards, with 1/G; rewards are 1 with probability ``p``.
+
+    This is the mean push of the group-normalised advantage, where p (1 - p) is the true gradient: see
+    :func:`gradient_scale`. It is at most sqrt(G - 1) times that. ``p`` (...) is in [0, 1].
+
+    >>> print(mean_deviation(group_size=2, p=0.5))  # half of the groups are mixed, with 1/2
+    0.25
+    """
+    right = np.arange(group_size + 1)
+    return binom.pmf(right, group_size, np.asarray(p)[..., None]) @ np.sqrt(right * (group_size - right)) / group_size
+
+
 def wasted_share(group_size: int, p: float) -> float:
     """Probability that a group's rewards are all equal, so that it teaches nothing.
 

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 BOOK = ROOT / ".book" / "html"
 SCREENS = ROOT / ".book" / "screens"
 CHAPTERS = ("00_start_here", "02_performance_difference", "07_grpo")
-EXPLORERS = {"00_start_here": 1, "02_performance_difference": 2, "07_grpo": 2}
+EXPLORERS = {"00_start_here": 1, "02_performance_difference": 2, "07_grpo": 1}
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -189,16 +189,16 @@ def test_the_grpo_chapter_in_jupyterlab(browser: sync_api.Browser, lab: str, fol
     scroll_to(page, page.locator(".jp-OutputArea .rlnotes-explorer"))
     move_by_keyboard(page, ".jp-OutputArea")
     picture(page, "lab_explorer")
-    assert "not yet" in scroll_to(page, cell_with(page, 'check("07.2"')).inner_text()
-    assert "wrong" in answer(page, 'check("07.2"', 'answer = "a"\n\ncheck("07.2", answer)')
-    assert "right" in answer(page, 'check("07.2"', 'answer = "b"\n\ncheck("07.2", answer)')
+    assert "not yet" in scroll_to(page, cell_with(page, 'check("07.5"')).inner_text()
+    assert "wrong" in answer(page, 'check("07.5"', 'that_hold = "abcf"\n\ncheck("07.5", that_hold)')
+    assert "right" in answer(page, 'check("07.5"', 'that_hold = "acf"\n\ncheck("07.5", that_hold)')
     picture(page, "lab_exercise")
     page.keyboard.press("Control+s")
     page.wait_for_timeout(3000)
     assert watched.errors == []
     page.close()
     saved = (folder_of_lab / "07_grpo.ipynb").read_text(encoding="utf-8")
-    assert 'answer = \\"b\\"' in saved
+    assert 'that_hold = \\"acf\\"' in saved
     assert "widget-view" not in saved  # or it would say "model not found" when it is opened again
 
 

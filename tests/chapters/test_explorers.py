@@ -135,11 +135,11 @@ def test_without_a_kernel_it_leaves_a_live_page_and_a_picture(model: ExplorerMod
 
 
 @pytest.mark.parametrize(
-    ("start", "message"), [(dict(ratio=3.0), "ratio is 3.0; it goes from 0.0 to 2.0"), (dict(beta=1), "no slider beta")]
+    ("start", "message"), [(dict(rate=3.0), "rate is 3.0; it goes from 0.01 to 0.99"), (dict(beta=1), "no slider beta")]
 )
 def test_a_start_that_has_no_place_is_refused(start: dict[str, float], message: str):
     with pytest.raises(ValueError, match=message):
-        explorer(EXPLORERS["clip"], **start)
+        explorer(EXPLORERS["group"], **start)
 
 
 def test_pinning_down_the_source_example():

@@ -2,8 +2,16 @@
 
 import pytest
 
+from rlnotes.chapters.c07.live import live_run
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.trainer import Trainer
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_chapter_07_grpo_moves_what_misled_is_sure_of(seed: int):
+    rows = list(live_run(seed))
+    assert rows[0]["J"] < 0.1 and rows[-1]["J"] >= 0.9
+    assert max(abs(row["loss"]) for row in rows) < 1e-6
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

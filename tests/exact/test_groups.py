@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rlnotes.estimators.baselines import group_mean, group_mean_std, leave_one_out
-from rlnotes.exact.groups import gradient_scale, wasted_share
+from rlnotes.exact.groups import gradient_scale, mean_deviation, wasted_share
 
 
 def scale_by_listing(advantage, group_size: int, p: float) -> float:
@@ -45,3 +45,11 @@ def test_wasted_share():
 def test_a_certain_prompt_has_no_gradient_to_compare_with(p):
     with pytest.raises(ValueError, match="must lie strictly between 0 and 1"):
         gradient_scale(group_mean, 4, p)
+
+
+def test_the_mean_deviation_is_the_push_of_the_normalised_advantage_and_is_bounded_as_the_chapter_says():
+    for size in (2, 5, 16):
+        p = np.array([0.01, 0.2, 0.5, 0.98])
+        factor = mean_deviation(size, p) / (p * (1 - p))
+        assert factor == pytest.approx([gradient_scale(group_mean_std, size, q) for q in p], rel=1e-6)
+        assert (factor <= (size - 1) ** 0.5 + 1e-9).all() and (factor < (p * (1 - p)) ** -0.5).all()

@@ -1,34 +1,34 @@
-"""The quiz of chapter 07."""
+"""The quiz of chapter 07, GRPO."""
 
-from rlnotes.exact.groups import wasted_share
+import numpy as np
+
+from rlnotes.exact.groups import mean_deviation, wasted_share
 from rlnotes.notebook.quiz import Choice, Question, Quiz
 
 RARE = 0.1  # chance of a right answer
-FOUR, SIXTEEN = (float(wasted_share(size, RARE)) for size in (4, 16))  # shares of groups without a signal
+FOUR, SIXTEEN = (float(wasted_share(size, RARE)) for size in (4, 16))  # shares of groups without a push
+HARD = 0.02  # success rate of a hard prompt, beside one of a half
+PUSH, EVEN = (float(mean_deviation(16, p) / (p * (1 - p))) for p in (HARD, 0.5))
 
 QUIZ = Quiz(
-    "Five questions on groups",
+    "Quiz of chapter 07",
     (
         Question(
-            "A group of four responses gets the rewards 1, 1, 1, 1. What does it teach?",
+            "With one update to a rollout the loss of GRPO reads 0.0000 at every step, and the gradient norm 0.3. What "
+            "do you conclude?",
             (
-                Choice("To do the same again", "That needs a positive advantage. The mean takes all of it away."),
+                Choice("Nothing is learned.", "Then the gradient would be 0 as well. Its norm is 0.3."),
                 Choice(
-                    "Nothing: every advantage is 0", "The group's mean is 1, and each reward less 1 is 0.", right=True
+                    "Nothing: look at the reward and at the gradient norm.",
+                    "At ratio 1 the loss is minus the mean of the advantages, which is 0 by construction.",
+                    right=True,
                 ),
-                Choice("To do something else", "That needs a negative advantage. Every one of them is 0."),
+                Choice("The policy has converged.", "The loss reads 0 in the first step, too."),
+                Choice("The learning rate is too small.", "The loss is computed before the step: no rate is in it."),
             ),
         ),
         Question(
-            "At which chance of a right answer are fewest groups without a signal?",
-            (
-                Choice("0.1", f"There {FOUR:.0%} of groups of four are without, most of them all wrong."),
-                Choice("0.5", "The share p^G + (1 - p)^G is lowest at one half.", right=True),
-                Choice("0.9", "The same as at 0.1, with right and wrong exchanged."),
-            ),
-        ),
-        Question(
-            f"The chance of a right answer is {RARE}. Groups of 4 become groups of 16. How many are without a signal?",
+            f"The chance of a right answer is {RARE}. Groups of 4 become groups of 16. How many are without a push?",
             (
                 Choice(
                     f"{FOUR:.0%} become {SIXTEEN:.0%}",
@@ -37,26 +37,63 @@ QUIZ = Quiz(
                 ),
                 Choice(
                     f"{FOUR:.0%} become {FOUR / 4:.0%}",
-                    "A quarter of the share: but it falls as a power of G, not as 1 / G.",
+                    "A quarter of the share. But it falls as a power of G, not as 1 / G.",
                 ),
-                Choice(f"It stays {FOUR:.0%}", "The share depends on the group's size through both of its powers."),
+                Choice(f"It stays {FOUR:.0%}", "A larger group more often holds a right answer and a wrong one."),
             ),
         ),
         Question(
-            "Rewards are less the mean of their own group of G. What does that do to the expected gradient?",
+            "From each reward the mean of its own group of G is taken, and no more. What does that do to the mean "
+            "gradient?",
             (
-                Choice("Nothing", "That holds for a baseline that does not contain the response's own reward."),
-                Choice("It makes it smaller by (G - 1) / G", "A response's own reward is in the mean.", right=True),
-                Choice("It turns it round", "The factor (G - 1) / G is positive."),
+                Choice("Nothing.", "That holds for a baseline which does not contain the response's own reward."),
+                Choice(
+                    "It becomes (G - 1) / G of itself.",
+                    "The share 1 / G of the baseline is the response's own reward. Leave one out has no such share.",
+                    right=True,
+                ),
+                Choice(
+                    "Hard prompts count more.",
+                    "That is what the division by the standard deviation does. The factor (G - 1) / G is the same for "
+                    "all prompts.",
+                ),
             ),
         ),
         Question(
-            "What share of groups should you see in the log as having rewards without spread, "
-            "before you look for easier or harder prompts?",
+            f"Two prompts, solved with chance {HARD} and 0.5; groups of 16. Under GRPO, which push is the larger "
+            "multiple of its own true gradient?",
             (
-                Choice("None may be left", "Some always are, as long as the policy is sure of some prompts."),
-                Choice("It does not matter", "They are sampled and paid for, and have no gradient."),
-                Choice("About half or more", "Half of the sampled tokens then buy nothing.", right=True),
+                Choice(
+                    f"That of the hard one: {PUSH:.1f} times, the other {EVEN:.1f} times.",
+                    f"The factor has no bound but the root of G - 1, {np.sqrt(15):.1f}, and is largest at both ends.",
+                    right=True,
+                ),
+                Choice(
+                    f"That of the even one: {EVEN:.1f} times.",
+                    "It is pushed harder in absolute size. As a multiple of its own gradient it is not.",
+                ),
+                Choice(
+                    "Both are the same multiple, 15/16.", "That is so without the division by the standard deviation."
+                ),
+            ),
+        ),
+        Question(
+            "A verl configuration has use_kl_loss=True, kl_loss_type=k1 and one update to a rollout. The KL to the "
+            "reference grows. What do you do?",
+            (
+                Choice(
+                    "Raise kl_loss_coef.",
+                    "The mean gradient of k1 in the loss is 0, and so it is times any coefficient. The noise grows.",
+                ),
+                Choice(
+                    "Set kl_loss_type to k2, or to k1+.",
+                    "Both have, in the mean, the gradient of the next token's KL(pi, ref).",
+                    right=True,
+                ),
+                Choice(
+                    "Switch use_kl_in_reward on as well, and leave the rest.",
+                    "k1 in the reward does hold. What is left in the loss then is noise only: take it out.",
+                ),
             ),
         ),
     ),

@@ -1,0 +1,125 @@
+"""Figures of chapter 07."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from rlnotes.chapters.c07.readings import LATE, TASKS, chosen, equal_early, frontier
+from rlnotes.chapters.c07.studies import BETAS, SIZES, UNPENALISED
+from rlnotes.notebook.figures import STYLES, new_figure
+from rlnotes.studies.tables import Table, grids
+
+KINDS: dict[str, dict[str, Any]] = dict(zip(("k1", "k2", "k3"), STYLES, strict=False))
+
+
+def live(rows: Sequence[dict[str, Any]]) -> tuple[Figure, str]:
+    """Loss, gradient norm, equal groups and J of one run over its steps."""
+    figure, axes = new_figure(4, columns=4, width=2.5, height=2.4)
+    steps, words = [row["step"] for row in rows], []
+    for axis, style, name in zip(axes, STYLES, ("loss", "gradient norm", "equal groups", "J"), strict=False):
+        values = np.array([row[name] for row in rows])
+        axis.plot(steps, values, color=style["color"], linestyle=style["linestyle"])
+        axis.set(xlabel="step", title=name)
+        low, high = int(values.argmin()), int(values.argmax())
+        words.append(f"{name}: minimum {values[low]:.3g} at {steps[low]}, maximum {values[high]:.3g} at {steps[high]}")
+    axes[0].set_ylim(-1, 1)
+    axes[1].set_ylim(0)
+    for axis in axes[2:]:
+        axis.set_ylim(0, 1.02)
+    return figure, "; ".join(words) + "."
+
+
+def twin(rows: Sequence[dict[str, float]]) -> tuple[Figure, str]:
+    """What is estimated, beside the truth: J and its mean of 128 rewards; KL and two estimates of it."""
+    figure, (left, right) = new_figure(2)
+    column = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    left.plot(column["J"], color="0.2", label="J, exact")
+    left.plot(column["reward"], "o", markersize=3, color=STYLES[1]["color"], label="mean reward of 128")
+    right.plot(column["KL"], color="0.2", label="KL, exact")
+    for style, name in zip(STYLES, ("k1", "k3"), strict=False):
+        right.plot(column[name], style["marker"], markersize=3, color=style["color"], label=name)
+    left.set(xlabel="step", ylabel="reward", title="what is trained", ylim=(0, 1.05))
+    right.set(xlabel="step", ylabel="nats per response", title="distance from the start")
+    for axis in (left, right):
+        axis.legend(frameon=False, fontsize=8)
+    words = "; ".join(
+        f"{name}: minimum {own.min():.2f} at step {own.argmin()}, maximum {own.max():.2f} at {own.argmax()}"
+        for name, own in column.items()
+    )
+    return figure, f"{words}."
+
+
+def groups(table: Table) -> tuple[Figure, str]:
+    """Mean accuracy of a run by the size of its groups, each at its own rate, and the share of groups whose rewards are
+    equal early in the run; one panel a task.
+    """
+    figure, axes = new_figure(len(TASKS), width=4.2, height=2.8)
+    words = []
+    for axis, task in zip(axes, TASKS, strict=True):
+        names = list(chosen(table, task).values())
+        scores = np.array([table.mean(name, "accuracy") for name in names])
+        mean, error = scores.mean(1), scores.std(1, ddof=1) / scores.shape[1] ** 0.5
+        axis.errorbar(SIZES, mean, error, capsize=3, label="mean accuracy", **STYLES[0])
+        equal = [equal_early(table, name) for name in names]
+        axis.plot(SIZES, equal, label="equal groups at step 4", **STYLES[1])
+        start = table.start(names[0], "accuracy").mean()
+        axis.axhline(start, color="0.4", linewidth=1, linestyle=(0, (1, 1)))
+        axis.annotate("untrained", (SIZES[0], start), (0, 3), textcoords="offset points", fontsize=8, color="0.3")
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(SIZES, map(str, SIZES))
+        axis.set(xlabel="responses in a group", title=task, ylim=(-0.02, 1.02))
+        pairs = zip(SIZES, mean, equal, strict=True)
+        words.append(f"{task}: " + ", ".join(f"{x:.2f} and {y:.2f} at {size}" for size, x, y in pairs))
+    axes[1].legend(frameon=False, fontsize=8, loc="center right")
+    return figure, f"Mean held-out accuracy, and share of equal groups, by group size. {'; '.join(words)}."
+
+
+def penalties(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]:
+    """The penalties, a row for each task. Left: the mean score of the tuning runs over the learning rate. Right: where
+    each arm ends at its own rate, accuracy over KL to the reference; for the first task with the best that any policy
+    can do, from the ``chances`` of right answers of each start.
+    """
+    figure, axes = new_figure(2 * len(TASKS), width=4.8, height=3.2)
+    apart, words = replace(table, rows=table.tuning), []
+    for task, left, right in zip(TASKS, axes[::2], axes[1::2], strict=True):
+        own = chosen(table, task)
+        for arm, name in own.items():
+            (grid,) = (grid for grid in grids(table.labels) if name in grid)
+            tried = [one for one in grid if one in table.tuning]
+            rates = [float(table.labels[one]["rate"]) for one in tried]
+            scores = [apart.mean(one, "penalised").mean() for one in tried]
+            left.plot(rates, scores, linewidth=1, **look(arm) | dict(linestyle="-", markersize=5))
+            kl, accuracy = (table.last(name, metric, LATE).mean() for metric in ("kl_reference", "accuracy"))
+            right.plot(kl, accuracy, label=arm, **look(arm))
+            words.append(
+                f"{task}, {arm}: highest score {max(scores):.2f} at {rates[int(np.argmax(scores))]:g}, "
+                f"ends at {accuracy:.2f} and {kl:.2f} nats"
+            )
+        left.axhline(table.start(own[UNPENALISED], "penalised").mean(), color="0.4", linewidth=1, linestyle=(0, (1, 1)))
+        left.set(xscale="log", xlabel="learning rate", ylabel="score, mean of the run", ylim=(-0.35, 0.2))
+        left.set_title(f"{task}, β = {BETAS[task]:g}: by rate")
+        right.set(xlabel="KL to the reference (nats a response)", ylabel="accuracy")
+        right.set_title(f"{task}: where each ends, at its own rate")
+        right.set_xlim(-0.02 * right.get_xlim()[1], 1.05 * right.get_xlim()[1])
+        right.set_ylim(-0.02, 1.02)
+    betas = np.geomspace(0.01, 10, 200)
+    J, KL = np.mean([frontier(own, betas) for own in chances], 0)
+    axes[1].plot(KL, J, color="0.5", linewidth=1.2, zorder=0)
+    best_J, best_KL = np.mean([frontier(own, np.array([BETAS[TASKS[0]]])) for own in chances], 0)[:, 0]
+    axes[1].plot(best_KL, best_J, "*", color="0.2", markersize=13, label="best policy under the penalty")
+    words.insert(0, f"best policy on {TASKS[0]}: {best_J:.2f} at {best_KL:.2f} nats")
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    return figure, "; ".join(words) + "."
+
+
+def look(arm: str) -> dict[str, Any]:
+    """Colour and marker by estimator, empty in the loss; a cross with the ratio, black where there is no penalty."""
+    if arm == UNPENALISED:
+        return dict(color="black", marker="X", linestyle="none", markersize=8)
+    found = dict(color=KINDS[arm[:2]]["color"], marker=KINDS[arm[:2]]["marker"], linestyle="none", markersize=8)
+    if "ratio" in arm:
+        return found | dict(marker="P")
+    return found | ({} if "reward" in arm else dict(markerfacecolor="none", markeredgewidth=1.8))

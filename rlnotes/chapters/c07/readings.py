@@ -1,0 +1,150 @@
+"""What chapter 07 reads from its stored runs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rlnotes.chapters.c07.studies import ARMS, BETAS, SIZES, UNPENALISED
+from rlnotes.studies.tables import Table, died, grids
+from rlnotes.studies.verdicts import Verdict, judge
+
+TASKS = tuple(BETAS)
+SIZE = 16  # of a group: the one with which the others are compared
+ORDER = (*ARMS, *(f"grpo, G = {size}" for size in SIZES))  # of the arms of both tables
+LATE = 3  # measurements of which the end is the mean
+
+
+def chosen(table: Table, task: str) -> dict[str, str]:
+    """The method of each arm on a task, at the rate that was tuned for it."""
+    names = [table.best(grid) for grid in grids(table.labels)]
+    own = {table.labels[name]["recipe"]: name for name in names if table.labels[name]["task"] == task}
+    return {arm: own[arm] for arm in ORDER if arm in own}
+
+
+def rate_of(table: Table, name: str) -> str:
+    """Its learning rate, and whether that is at an end of those tried."""
+    (grid,) = (grid for grid in grids(table.labels) if name in grid)
+    return table.labels[name]["rate"] + ", at an end" * (name in (grid[0], grid[-1]))
+
+
+def verdict(table: Table, name: str, other: str, metric: str) -> Verdict:
+    """The course's verdict on the mean of a metric over two runs; runs of one start are one cluster."""
+    margin = table.settings["comparison"]["margin"]
+    return judge(table.mean(name, metric), table.mean(other, metric), margin, table.starts_of(name))
+
+
+def deaths(table: Table, name: str) -> str:
+    """How many of the reported runs ended below half of their own best accuracy."""
+    runs = [values for _, values in table.curves(name, "accuracy")]
+    return f"{sum(map(died, runs))} of {len(runs)}"
+
+
+def groups(table: Table, tasks: Sequence[str] = TASKS) -> list[dict[str, Any]]:
+    """A row for the start and for each size of a group on each task, at its own rate: mean accuracy over the run, with
+    the verdict on it, and greedy accuracy at the end.
+    """
+    found: list[dict[str, Any]] = []
+    for task in tasks:
+        own = chosen(table, task)
+        reference = own[f"grpo, G = {SIZE}"]
+        start, greedy = (table.start(reference, metric).mean() for metric in ("accuracy", "greedy"))
+        found.append({"task": task, "arm": "untrained", "rate": "–", "mean": start, "greedy": greedy})
+        for arm, name in own.items():
+            told = "" if name == reference else str(verdict(table, name, reference, "accuracy"))
+            row = {"task": task, "arm": arm, "rate": rate_of(table, name), "mean": table.mean(name, "accuracy").mean()}
+            row |= {f"mean less G = {SIZE}": told, "greedy": table.last(name, "greedy", 1).mean()}
+            found.append(row | {"died": deaths(table, name)})
+    return found
+
+
+def equal_early(table: Table, name: str) -> float:
+    """Share of the groups whose rewards are all equal, at the first step that is recorded."""
+    return float(np.mean([columns["wasted_groups"][1] for columns in table.rows[name].values()]))
+
+
+def penalties(table: Table, tasks: Sequence[str] = TASKS, other: str = UNPENALISED) -> list[dict[str, Any]]:
+    """A row for the start and for each arm on each task, at its own rate: accuracy, greedy accuracy and KL at the end;
+    the score, accuracy less beta times KL, as the mean over the run, with the verdict on it.
+    """
+    found: list[dict[str, Any]] = []
+    titles = {"accuracy": "accuracy", "greedy": "greedy", "KL": "kl_reference"}
+    for task in tasks:
+        own = chosen(table, task)
+        starts = {title: table.start(own[other], metric).mean() for title, metric in titles.items()}
+        found.append({"task": task, "arm": "untrained", "rate": "–"} | starts | {"score": starts["accuracy"]})
+        for arm, name in own.items():
+            ends = {title: table.last(name, metric, LATE).mean() for title, metric in titles.items()}
+            told = "" if arm == other else str(verdict(table, name, own[other], "penalised"))
+            row = {"task": task, "arm": arm, "rate": rate_of(table, name)} | ends
+            found.append(row | {"score": table.mean(name, "penalised").mean(), f"score less {other}": told})
+    return found
+
+
+def at_rate(table: Table, rate: str, tasks: Sequence[str] = TASKS) -> list[dict[str, Any]]:
+    """Where the tuning runs of each arm end at one learning rate, accuracy and KL, lowest and highest; "–" where that
+    rate was not tried.
+    """
+    apart = replace(table, rows=table.tuning)
+    found: list[dict[str, Any]] = []
+    for arm in (arm for arm in ORDER if table.where(recipe=arm)):
+        row = {"arm": arm}
+        for task in tasks:
+            names = table.where(recipe=arm, task=task, rate=rate)
+            for title, metric in (("accuracy", "accuracy"), ("KL", "kl_reference")):
+                ends = sorted(apart.last(names[0], metric, 1)) if names else []
+                row[f"{task}: {title}"] = f"{ends[0]:.2f} to {ends[-1]:.2f}" if ends else "–"
+        found.append(row)
+    return found
+
+
+def frontier(chances: np.ndarray, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """J and KL (betas,) of the best policy under a penalty, for a reference whose one right answer has the ``chances``
+    (prompts,): the odds of that answer grow by exp(1 / beta), and among wrong ones nothing changes.
+
+    >>> J, KL = frontier(np.array([0.5]), np.array([1.0]))
+    >>> print(J.round(3), KL.round(3))  # odds of e; log 2 less the entropy of 0.731
+    [0.731] [0.111]
+    """
+    odds = np.log(chances) - np.log1p(-chances) + 1 / np.asarray(betas)[:, None]
+    right = -np.logaddexp(0.0, -odds)  # log of its new chance
+    wrong = -np.logaddexp(0.0, odds)
+    kl = np.exp(right) * (right - np.log(chances)) + np.exp(wrong) * (wrong - np.log1p(-chances))
+    return np.exp(right).mean(1), kl.mean(1)
+
+
+def live(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The live run on several seeds: how large the loss got, how large the gradient was, and what came of it."""
+    found = []
+    for row in rows:
+        J = np.array(row["J"])
+        there = np.flatnonzero(J >= 0.9)
+        one = {"seed": row["seed"], "largest |loss|": f"{max(map(abs, row['loss'])):.0e}"}
+        one |= {"median gradient norm": float(np.median(row["gradient norm"]))}
+        one |= {"J before": row["start"], "J after": J[-1]}
+        found.append(one | {"steps to J of 0.9": str(there[0] + 1) if len(there) else "never"})
+    return found
+
+
+def by_rate(table: Table, task: str) -> list[dict[str, Any]]:
+    """Mean score of the tuning runs at each learning rate that was tried, a column for each arm."""
+    found: dict[str, dict[str, Any]] = {}
+    apart = replace(table, rows=table.tuning)
+    for grid in grids(table.labels):
+        for name in (name for name in grid if name in table.tuning and table.labels[name]["task"] == task):
+            rate, arm = table.labels[name]["rate"], table.labels[name]["recipe"]
+            found.setdefault(rate, {})[arm] = f"{apart.mean(name, table.score).mean():.3f}"
+    arms = [arm for arm in ORDER if any(arm in row for row in found.values())]
+    return [{"rate": rate} | {arm: found[rate].get(arm, "–") for arm in arms} for rate in sorted(found, key=float)]
+
+
+def by_seed(table: Table, task: str) -> list[dict[str, Any]]:
+    """Mean score of each reported run, a column for each arm at its own rate."""
+    own = chosen(table, task)
+    scores = {arm: table.mean(name, table.score) for arm, name in own.items()}
+    starts = table.starts_of(next(iter(own.values())))
+    return [
+        {"start": start, "seed": seed} | {arm: float(scores[arm][seed]) for arm in scores}
+        for seed, start in enumerate(starts)
+    ]

@@ -1,0 +1,116 @@
+"""What chapter 07 says of its stored runs, and how it reads them."""
+
+import numpy as np
+import pytest
+import torch
+
+from rlnotes.chapters.c07 import readings
+from rlnotes.chapters.c07.live import live_run
+from rlnotes.chapters.c07.penalty_gradients import mean_gradient, policy_of
+from rlnotes.chapters.c07.readings import frontier
+from rlnotes.exact import tokens
+from rlnotes.exact.token_divergences import sequence_kl
+from rlnotes.objectives import KLPenalty
+from rlnotes.studies.tables import Table, load_rows, load_table
+
+
+def test_the_frontier_is_where_the_best_policy_is_and_a_penalty_of_its_slope_touches_it():
+    chances = np.array([0.5, 0.01, 1e-6])
+    betas = np.array([0.05, 0.2, 1.0])
+    J, KL = frontier(chances, betas)
+    best = [beta * np.log1p(chances * np.expm1(1 / beta)).mean() for beta in betas]  # beta log Z
+    assert J - betas * KL == pytest.approx(best)
+    other = J[:, None] - betas * KL[:, None]  # every point of it, under every penalty
+    assert (other.max(0) == np.diag(other)).all()
+
+
+def test_the_live_run_is_the_stored_one():
+    stored = load_rows("07_live")[0]
+    assert stored["seed"] == 0
+    for row, step in zip(live_run(0, steps=2), range(2), strict=True):
+        assert row["gradient norm"] == pytest.approx(stored["gradient norm"][step], rel=0.01)
+        assert row["J"] == pytest.approx(stored["J"][step], abs=0.01)
+
+
+def test_the_loss_reads_0_and_the_policy_learns_on_all_seeds():
+    for row in load_rows("07_live"):
+        assert max(map(abs, row["loss"])) < 1e-6 and np.median(row["gradient norm"]) > 0.1
+        assert row["start"] < 0.07 and row["J"][-1] > 0.98
+
+
+def test_only_k1_in_the_reward_descends_the_kl_of_whole_responses():
+    theta = torch.tensor([[0.5, 0.5], [0.9, 0.1], [0.5, 0.5]], dtype=torch.float64).log()
+    pair = tokens.single_prompt([0, 0, 0, 0], vocab_size=2, horizon=2)
+    even = policy_of(torch.zeros(3, 2, dtype=torch.float64))
+    steps = 1e-5 * torch.eye(6, dtype=torch.float64).view(6, 3, 2)
+    ahead, behind = (
+        np.array([sequence_kl(pair, policy_of(theta + sign * step), even) for step in steps]) for sign in (1, -1)
+    )
+    true = (ahead - behind).reshape(3, 2) / 2e-5
+    found = {
+        (name, where): mean_gradient(theta, KLPenalty(1.0, name, where=where), torch.zeros(4, dtype=torch.float64))
+        for name in ("k1", "k2", "k3")
+        for where in ("reward", "loss")
+    }
+    assert [key for key, own in found.items() if np.allclose(own, true, atol=1e-6)] == [("k1", "reward")]
+    assert [key for key, own in found.items() if np.allclose(own, 0, atol=1e-12)] == [("k1", "loss")]
+
+
+# --- What the chapter says of its two tables
+
+GROUPS, RUNS = load_table("07_groups"), load_table("07_penalties")
+
+
+def words(table: Table, task: str, other: str, metric: str) -> dict[str, str]:
+    own = readings.chosen(table, task)
+    return {arm: readings.verdict(table, name, own[other], metric).word for arm, name in own.items() if arm != other}
+
+
+def test_from_2_to_32_one_size_of_eight_differs_from_16():
+    found = {task: words(GROUPS, task, "grpo, G = 16", "accuracy") for task in readings.TASKS}
+    told = [(task, arm, word) for task, own in found.items() for arm, word in own.items() if word != "not told"]
+    assert told == [("misled", "grpo, G = 8", "better")]
+    rows = {(row["task"], row["arm"]): row for row in readings.groups(GROUPS)}
+    for task in readings.TASKS:
+        means = [rows[task, f"grpo, G = {size}"]["mean"] for size in readings.SIZES]
+        assert min(means) == means[-1]
+        assert rows[task, "untrained"]["greedy"] < 0.1
+    own = readings.chosen(GROUPS, "misled")
+    assert [round(readings.equal_early(GROUPS, own[f"grpo, G = {size}"]), 2) for size in (2, 16)] == [0.91, 0.70]
+    fast = next(row for row in readings.by_rate(GROUPS, "misled") if row["rate"] == "8e-3")
+    assert [fast[f"grpo, G = {size}"] for size in (2, 16, 32)] == ["0.741", "0.530", "0.477"]
+
+
+ALIKE, BETTER, WORSE, NOT_TOLD = "within 0.02 of each other", "better", "worse", "not told"
+HELD = ("k1 in reward", "k2 in loss", "k3 x ratio in loss")
+
+
+def test_k1_in_the_loss_is_no_penalty():
+    for task in readings.TASKS:
+        assert words(RUNS, task, "unpenalised", "penalised")["k1 in loss"] == ALIKE
+    rows = readings.by_rate(RUNS, "misled")
+    both = [(float(row["k1 in loss"]), float(row["unpenalised"])) for row in rows]
+    assert len(both) == 9 and max(abs(a - b) for a, b in both) < 0.01
+
+
+def test_three_penalties_hold_and_are_alike():
+    for task in readings.TASKS:
+        against = words(RUNS, task, "unpenalised", "penalised")
+        among = words(RUNS, task, "k1 in reward", "penalised")
+        assert {against[arm] for arm in HELD} == {BETTER}
+        assert {among[arm] for arm in HELD[1:]} == {ALIKE}
+        assert {among["k2 in reward"], among["k3 in reward"]} == {WORSE}
+        assert against["k3 in loss"] == {"misled": NOT_TOLD, "needle": BETTER}[task]
+
+
+def test_k3_in_the_loss_ends_farther_away():
+    far = {(row["task"], row["arm"]): row["KL"] for row in readings.penalties(RUNS)}
+    assert [round(far[task, "k3 in loss"], 1) for task in readings.TASKS] == [0.9, 9.9]
+    assert [round(max(far[task, arm] for arm in HELD), 1) for task in readings.TASKS] == [0.4, 6.3]
+
+
+def test_the_start_does_not_decide_and_no_reported_run_died():
+    for table in (GROUPS, RUNS):
+        for name in table.rows:
+            assert table.start(name, "greedy").mean() < 0.2 and readings.deaths(table, name) == "0 of 10"
+            assert sorted({*table.starts_of(name)}) == [0, 1, 2]
