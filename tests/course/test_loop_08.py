@@ -4,43 +4,57 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import binom
 
+from rlnotes.chapters.c08 import readings
+from rlnotes.chapters.c08.live import SHARES, train
+from rlnotes.chapters.c08.ramble import SAMPLER, TASK, accuracy, shipped_start
 from rlnotes.estimators.baselines import group_mean, group_mean_std
 from rlnotes.exact import tokens
 from rlnotes.exact.group_gradients import group_moments
 from rlnotes.exact.groups import gradient_scale, wasted_share
 from rlnotes.exact.token_gradients import flat, reward_gradient, softmax_policy
-from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.trainer import Trainer
-from rlnotes.objectives import DAPO, DR_GRPO, GRPO, Choices
+from rlnotes.lm.enumeration import every_prompt
+from rlnotes.lm.sampler import token_logp
 from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
 
-def after_training(choices: Choices, seed: int) -> tuple[float, float, float]:
-    """Mean reward, and mean lengths of wrong and of right responses, after 30 steps."""
-    trainer = Trainer(TrainConfig(task="ramble", learning_rate=3e-4, seed=seed), choices=choices)
-    list(trainer.run(30))
-    rollout = trainer.sample(prompts=128, group_size=8, split="train", seed=7)
-    length, wrong = rollout.mask.sum(-1).float(), trainer.task.reward(rollout) == 0
-    return 1 - wrong.float().mean().item(), length[wrong].mean().item(), length[~wrong].mean().item()
+@SEEDS
+def test_chapter_08_the_response_mean_makes_wrong_responses_long_and_right_ones_short(seed: int):
+    policy, rows = train(SHARES["response mean"], seed)
+    assert accuracy(shipped_start()) < 0.45 < 0.7 < accuracy(policy)
+    assert rows[-1]["wrong"] > 11 and rows[-1]["right"] < 4
 
 
 @SEEDS
-def test_chapter_08_grpo_makes_wrong_responses_long_and_right_ones_short(seed: int):
-    reward, wrong, right = after_training(GRPO, seed)
-    assert reward >= 0.7
-    assert wrong > 11 and right < 4
+@pytest.mark.parametrize("name", ["constant", "token mean"])
+def test_chapter_08_the_others_do_not_part_them(name: str, seed: int):
+    policy, rows = train(SHARES[name], seed)
+    assert accuracy(policy) > 0.7
+    assert rows[-1]["wrong"] - rows[-1]["right"] < 6 and rows[-1]["right"] > 4
 
 
-@SEEDS
-@pytest.mark.parametrize("choices", [DR_GRPO, DAPO], ids=["dr_grpo", "dapo"])
-def test_chapter_08_the_others_do_not(choices: Choices, seed: int):
-    reward, wrong, right = after_training(choices, seed)
-    assert reward >= 0.7
-    assert wrong - right < 6 and right > 4
+def test_chapter_08_the_constant_points_where_the_reward_points_and_the_response_mean_does_not():
+    policy = shipped_start()
+
+    def flat_gradient(objective: torch.Tensor) -> torch.Tensor:
+        parts = torch.autograd.grad(objective, list(policy.parameters()), retain_graph=True)
+        return torch.cat([part.flatten() for part in parts])
+
+    true, prompts = flat_gradient(accuracy(policy, "train")), every_prompt(TASK)
+    rollout = SAMPLER.sample(policy, prompts, 8, torch.Generator().manual_seed(0))
+    rewards, logp = TASK.reward(rollout).view(-1, 8), token_logp(policy, rollout)
+    advantages = (rewards - rewards.mean(1, keepdim=True)).view(-1, 1)
+    cosine = {
+        name: torch.cosine_similarity(
+            flat_gradient((share(rollout.mask) * advantages * logp)[rollout.mask].sum()), true, 0
+        )
+        for name, share in SHARES.items()
+    }
+    assert min(cosine["constant"], cosine["token mean"]) > 0.9 and cosine["response mean"] < 0.65
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -58,7 +72,7 @@ def test_chapter_08_what_an_estimator_is_the_gradient_of(seed: int):
 
 
 def test_chapter_08_two_kept_groups_point_where_all_groups_point():
-    """Fact 8.8: shares of kept groups, listed one by one, times their mean estimates, for three prompts."""
+    """Fact 8.10: shares of kept groups, listed one by one, times their mean estimates, for three prompts."""
     p, G = np.array([0.05, 0.5, 0.97]), 6
     plain = np.array([q * (1 - q) * gradient_scale(group_mean_std, G, q) for q in p])
     counts, kept, sums = np.arange(1, G), [], []
@@ -89,3 +103,32 @@ def test_chapter_08_what_the_stored_runs_are_said_to_show():
                 ours, grpo = (clip.last(f"{key} {rate}", metric, 1) for key in (name, "grpo"))
                 found = paired_interval(ours, grpo)
                 assert found.low < 0 < found.high, (rate, name, metric)
+
+
+def test_chapter_08_the_response_mean_parts_lengths_on_every_stored_seed_and_costs():
+    best = {name: readings.gaps("best", name) for name in readings.DENOMINATORS}
+    assert best["response mean"].min() > 5.5 and max(best["constant"].max(), best["token mean"].max()) < 1
+    assert readings.gaps("chapter", "response mean").min() > 7
+    assert 0 < sum(readings.grown("constant")) < 10
+    rows = {row["denominator"]: row for row in readings.accuracy_in_short("best")}
+    rates = [row["rate"] for row in readings.tuning()]
+    for name in ("constant", "token mean"):
+        assert rows[name][readings.EQUAL_RESPONSES].endswith("better")
+        assert rows[name][readings.EQUAL_TOKENS].endswith("not told")
+        assert rows[name]["rate"] not in (rates[0], rates[-1])
+
+
+def test_chapter_08_what_its_contests_are_said_to_show():
+    def words(name: str, methods: dict[str, str]) -> dict[tuple[str, str], str]:
+        tasks = ("ledger", "ramble", "misled", "needle")
+        rows = readings.contest_in_short(name, methods, tasks, whole=True)
+        assert not any(str(row["rate"]).endswith("at an end") for row in rows)
+        return {(row["task"], row["method"]): str(list(row.values())[-1]).split("]  ")[-1] for row in rows}
+
+    ramble, ledger = words("08_length", readings.CONTEST), words("08_denominators", readings.CONTEST)
+    ends, kept = words("08_wider_clip", readings.UPPER_ENDS), words("08_dynamic", readings.DYNAMIC)
+    assert ramble["ramble", "constant"] == ramble["ramble", "token mean"] == "worse"
+    assert ledger["ledger", "constant"].startswith("within") and ledger["ledger", "token mean"] == "not told"
+    assert (ends["misled", "0.28"], ends["needle", "0.28"]) == ("worse", "not told")
+    assert {ends[task, end] for task in ("misled", "needle") for end in ("1.0", "4.0")} == {"better"}
+    assert (kept["misled", "dapo"], kept["needle", "dapo"]) == ("not told", "worse")

@@ -120,6 +120,11 @@ PLANTED = {
     "masked-drift": Planted(
         "trl", dict(truncated=ramp(0, 0.2)), dict(mask_truncated=True), healthy=dict(truncated=ramp(0, 0.02))
     ),
+    "mean-of-means": Planted("trl", settings=dict(denominator="bnpo"), told=dict(denominator="dapo")),
+    "micro-batch-width": Planted(
+        "verl", settings=dict(denominator="seq-mean-token-sum-norm"), told=dict(loss_scale=1024)
+    ),
+    "kept-groups": Planted("verl", settings=dict(filter_groups=True), told=dict(filter_groups=False)),
     "entropy-falls": Planted(
         "trl",
         dict(entropy=ramp(1, 0.01), reward=STILL, wasted_groups=ramp(0.1, 0.7)),

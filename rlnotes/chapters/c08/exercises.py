@@ -3,12 +3,142 @@
 import itertools
 import statistics
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from rlnotes.notebook.exercise import Exercise
 
 T_MAX = 10
+
+
+def _how_many_grew() -> str:
+    """By the stored runs with the constant: wrong responses are longer in the end in all, in one or none, in some."""
+    from rlnotes.chapters.c08.readings import grown  # only here: it reads a table
+
+    found = grown("constant")
+    return "a" if all(found) else "b" if sum(found) <= 1 else "c"
+
+
+def _the_log_that_grew() -> tuple[str, float]:
+    """By the column that the exercise leaves out."""
+    from rlnotes.chapters.c08.readings import LOGS, RAMBLE_STEPS, load_table  # only here: it reads a table
+
+    rows = load_table("08_ramble").rows
+    wrong = {name: float(rows[method][seed]["length_wrong"][RAMBLE_STEPS]) for name, (method, seed) in LOGS.items()}
+    longest = max(wrong, key=lambda name: wrong[name])
+    return longest, wrong[longest]
+
+
+Part = tuple[list[list[float]], list[int]]  # losses of tokens, and the lengths of their responses
+
+
+def _as_tensors(parts: list[Part]) -> list[tuple[Any, Any]]:
+    """Losses (n, T) that ask for gradients, and masks (n, T) of as many ones as the response has tokens."""
+    import torch  # only here: the other exercises work without it
+
+    made = []
+    for losses, lengths in parts:
+        values = torch.tensor(losses, dtype=torch.float64, requires_grad=True)
+        made.append((values, (torch.arange(values.shape[1]) < torch.tensor(lengths)[:, None]).double()))
+    return made
+
+
+def _value_and_shares(batch_loss, parts: list[Part]) -> np.ndarray:
+    """The loss of the batch, and the share of each token in it, by differentiation."""
+    import torch
+
+    made = _as_tensors(parts)
+    loss = batch_loss(made)
+    shares = torch.autograd.grad(loss, [losses for losses, _ in made])
+    return np.concatenate([[loss.item()], *[share.flatten().numpy() for share in shares]])
+
+
+def _by_one_list(parts: list[Part]) -> np.ndarray:
+    """The same by writing all tokens in one list."""
+    count = sum(sum(lengths) for _, lengths in parts)
+    total, shares = Fraction(0), []
+    for losses, lengths in parts:
+        for row, length in zip(losses, lengths, strict=True):
+            total += sum(Fraction(loss) for loss in row[:length])
+            shares += [1 / count] * length + [0.0] * (len(row) - length)
+    return np.array([float(total / count), *shares])
+
+
+def _mean_of_means(parts):
+    return sum((losses * mask).sum() / mask.sum() for losses, mask in parts) / len(parts)
+
+
+def _sum_of_means(parts):
+    return sum((losses * mask).sum() / mask.sum() for losses, mask in parts)
+
+
+def _by_padding(parts):
+    return sum((losses * mask).sum() for losses, mask in parts) / sum(mask.numel() for _, mask in parts)
+
+
+def _once_more(parts):
+    return sum((losses * mask).sum() for losses, mask in parts) / sum(mask.sum() for _, mask in parts) / len(parts)
+
+
+def _by_responses(parts):
+    return sum((losses * mask).sum() for losses, mask in parts) / sum(len(mask) for _, mask in parts)
+
+
+def _response_means(parts):
+    means = [(losses * mask).sum(1) / mask.sum(1) for losses, mask in parts]
+    return sum(mean.sum() for mean in means) / sum(len(mean) for mean in means)
+
+
+def _no_mask(parts):
+    return sum(losses.sum() for losses, _ in parts) / sum(mask.sum() for _, mask in parts)
+
+
+def _no_division(parts):
+    return sum((losses * mask).sum() for losses, mask in parts)
+
+
+def _part_sizes(parts):
+    responses = sum(len(mask) for _, mask in parts)
+    return sum(len(mask) / responses * (losses * mask).sum() / mask.sum() for losses, mask in parts)
+
+
+PARTS: dict[str, list[Part]] = {
+    "two parts, 10 and 30 tokens": [([[2.0] * 10], [10]), ([[0.5] * 30], [30])],
+    "equal parts": [([[1.0, 2.0]], [2]), ([[3.0, 5.0]], [2])],
+    "one part": [([[1.0, 4.0, 7.0], [2.0, 9.0, 9.0]], [3, 1])],
+    "padding with numbers in it": [([[1.0, 99.0, 99.0], [2.0, 4.0, 99.0]], [1, 2]), ([[3.0, 5.0]], [2])],
+    "three parts": [([[1.0, 3.0]], [2]), ([[2.0, 9.0], [4.0, 6.0]], [1, 2]), ([[8.0, 1.0, 1.0, 2.0]], [4])],
+}
+
+
+def _push_by_listing(p: float, short: int, long: int, size: int, on: float = 0.5) -> float:
+    """All groups of four kinds of response. Going on has probability ``on``: scores of 1 - on, and -on for stopping."""
+    kinds = [(1, short, 0.0), (1, long, 0.0), (0, short, -on), (0, long, 1 - on)]  # reward, length, score after wrong
+    chance = [p * (1 - on), p * on, (1 - p) * (1 - on), (1 - p) * on]
+    total = 0.0
+    for group in itertools.product(range(4), repeat=size):
+        mean = statistics.fmean(kinds[i][0] for i in group)
+        estimate = statistics.fmean((kinds[i][0] - mean) / kinds[i][1] * kinds[i][2] for i in group)
+        total += float(np.prod([chance[i] for i in group])) * estimate
+    return total
+
+
+P, SHORT, LONG, GROUP = 0.2, 3, 12, 4  # of exercise 08.4
+
+
+def _rollouts_by_walking(mu: Fraction, goal: Fraction, high: Fraction) -> int:
+    """One rollout after another, in fractions, which do not round."""
+    count = 0
+    while mu < goal:
+        mu *= 1 + high
+        count += 1
+    return count
+
+
+def _both_clips() -> tuple[int, int]:
+    mu, goal = Fraction(2, 100), Fraction(1, 2)
+    return _rollouts_by_walking(mu, goal, Fraction(1, 5)), _rollouts_by_walking(mu, goal, Fraction(4))
 
 
 def _weights_by_walking(lengths: np.ndarray, longest: int) -> list[list[float]]:
@@ -27,46 +157,108 @@ def _three(response, constant, token) -> np.ndarray:
     return np.stack(np.broadcast_arrays(*map(np.asarray, (response, constant, token))))
 
 
-def _mean_of_all_tokens(parts: list[np.ndarray]) -> float:
-    """Every token's loss in one list."""
-    return statistics.fmean(float(loss) for part in parts for loss in part)
-
-
-def _push_by_listing(p: float, short: int, long: int, size: int) -> float:
-    """All groups of four kinds of response; going on has probability 1/2, and its score is 1/2 or -1/2."""
-    kinds = [(1, short, 0.0), (1, long, 0.0), (0, short, -0.5), (0, long, 0.5)]  # reward, length, score after wrong
-    chance = [p / 2, p / 2, (1 - p) / 2, (1 - p) / 2]
-    total = 0.0
-    for group in itertools.product(range(4), repeat=size):
-        mean = statistics.fmean(kinds[i][0] for i in group)
-        estimate = statistics.fmean((kinds[i][0] - mean) / kinds[i][1] * kinds[i][2] for i in group)
-        total += float(np.prod([chance[i] for i in group])) * estimate
-    return total
-
-
-def _kept_reward_by_listing(p: float, size: int) -> float:
-    """All 2^G groups; those whose rewards are all equal are left out."""
-    reward = kept = 0.0
-    for group in itertools.product((0, 1), repeat=size):
-        if len(set(group)) == 2:
-            chance = float(np.prod([p if right else 1 - p for right in group]))
-            kept += chance
-            reward += chance * statistics.fmean(group)
-    return reward / kept
-
-
-def _rollouts_by_walking(mu: float, goal: float, high: float) -> int:
-    """One rollout after another."""
-    count = 0
-    while mu < goal * (1 - 1e-12):
-        mu *= 1 + high
-        count += 1
-    return count
-
-
 EXERCISES: dict[str, Exercise] = {
     "08.1": Exercise(
-        cases=((np.array([2, 5]), T_MAX), (np.array([1, 4, 7, 4]), T_MAX)),
+        cases=((),),
+        oracle=_how_many_grew,
+        misconceptions={
+            "then the constant would ask wrong responses to grow. It does not: with another seed they get shorter": (
+                lambda: "a"
+            ),
+            "that would be so if something held a length where it is. Nothing pushes it, and nothing pulls it back: it "
+            "drifts with the noise, and with parameters that other tokens push": lambda: "b",
+        },
+        hints=("What would a number do from which no force pushes it, and to which none pulls it back?",),
+    ),
+    "08.2": Exercise(
+        cases=((),),
+        oracle=_the_log_that_grew,
+        misconceptions={
+            "A has the longest responses, and its right ones are as long as all are: so the wrong ones are, too. Look "
+            "for a run in which the two columns part": ("A", ...),
+            "in C the right responses are a little shorter than all of them. In another run they are far shorter": (
+                "C",
+                ...,
+            ),
+            "the run is right. That is the mean length of all; the wrong ones are a share 1 - reward of it": ("B", 5.3),
+            "the run is right. That is the mean length of the right ones": ("B", 2.4),
+            "the run is right. Length is a mean over right and wrong responses, by their shares: reward times the "
+            "right ones, and 1 - reward times the wrong ones. Solve for these": ("B", ...),
+            "the run in quotes first, then the number": (..., "ABC"),
+        },
+        hints=("The mean length of all is a mean of two means, by the shares of right and wrong responses.",),
+        tolerance=0.03,
+    ),
+    "08.3": Exercise(
+        cases=tuple((parts,) for parts in PARTS.values()),
+        probes=tuple(PARTS),
+        oracle=_by_one_list,
+        measure=_value_and_shares,
+        given=_mean_of_means,
+        misconceptions={
+            "each part is divided by its own tokens, and the results are added up: tokens of a small part still have "
+            "the larger share": _sum_of_means,
+            "padding is counted: the number of tokens is the sum of the mask, not the size of the array": _by_padding,
+            "the tokens of the whole batch are the whole denominator. Do not divide by the number of parts once more": (
+                _once_more
+            ),
+            "that is a sum over responses by their number. The token mean divides by tokens": _by_responses,
+            "that is the response mean: a token of a long response has a smaller share": _response_means,
+            "the mask is missing in the sum: padding has losses in it, too": _no_mask,
+            "nothing is divided: the token mean has the number of tokens below it": _no_division,
+            "parts by their share of the responses: right only if all responses are equally long. Count tokens": (
+                _part_sizes
+            ),
+        },
+        hints=("What must stand below every token, in whichever part it is?",),
+    ),
+    "08.4": Exercise(
+        cases=((),),
+        oracle=lambda: _push_by_listing(P, SHORT, LONG, GROUP),
+        misconceptions={
+            "the sign: stopping is punished by 1/3, going on by 1/12, which is less, so going on gains": (
+                lambda: -_push_by_listing(P, SHORT, LONG, GROUP)
+            ),
+            "a response is part of its own mean: the factor (G - 1) / G is missing": (
+                lambda: _push_by_listing(P, SHORT, LONG, GROUP) * GROUP / (GROUP - 1)
+            ),
+            "only wrong responses pass this place, and they are a share 1 - p": (
+                lambda: _push_by_listing(P, SHORT, LONG, GROUP) / (1 - P)
+            ),
+            "the advantage of a wrong response is 0 - p in the mean, not -1": (
+                lambda: _push_by_listing(P, SHORT, LONG, GROUP) / P
+            ),
+            "going on and stopping have probability 1/2 each, and scores of 1/2 and -1/2: that is 1/4, not 1/2": (
+                lambda: 2 * _push_by_listing(P, SHORT, LONG, GROUP)
+            ),
+            "going on and stopping have probability 1/2 each, and scores of 1/2 and -1/2: that is 1/4 in all": (
+                lambda: 4 * _push_by_listing(P, SHORT, LONG, GROUP)
+            ),
+            "that is the case of the text": lambda: _push_by_listing(0.25, 2, 8, 4),
+            "equal shares would give 0; the response mean does not": lambda: 0.0,
+        },
+        hints=(
+            "Take Theorem 8.3 for the response mean. Which two kinds of response pass here, and how likely is each?",
+        ),
+        tolerance=5e-5,
+    ),
+    "08.5": Exercise(
+        cases=((),),
+        oracle=_both_clips,
+        misconceptions={
+            "the first number: count whole rollouts, and after 17 it is at 0.44": (17, ...),
+            "the second number: 0.02, 0.1, 0.5. A goal that is reached exactly needs no rollout more": (18, 3),
+            "the first number: each rollout starts from the new probability, so it grows by a factor, not by a step": (
+                120,
+                ...,
+            ),
+            "the second number: each rollout starts from the new probability, and 1 + 4 is the factor": (18, ...),
+            "first with 0.2, then with 4": (2, 18),
+        },
+        hints=("A rollout multiplies it by 1 + the upper end. How often, until 0.5 is reached?",),
+    ),
+    "08.6": Exercise(
+        cases=((np.array([2, 5]), T_MAX), (np.array([1, 4, 7, 4]), T_MAX), (np.array([3, 3]), 5)),
         oracle=_weights_by_walking,
         misconceptions={
             "the number of responses is missing in the first two: each is a mean over responses, too": (
@@ -84,125 +276,14 @@ EXERCISES: dict[str, Exercise] = {
             "the token mean has one denominator for all tokens: the number of tokens in the batch": (
                 lambda t, m: _three(1 / t / len(t), 1 / m / len(t), t / t.sum())
             ),
-        },
-        hints=(
-            "What stands before the term of one token, when all sums are written out?",
-            "Mean per response: 1 / (N T_i). Constant: 1 / (N T_max). Token mean: 1 / (T_1 + ... + T_N).",
-            "With n = len(lengths): [1 / (n * lengths), np.full(n, 1 / (n * t_max)), np.full(n, 1 / lengths.sum())]",
-        ),
-    ),
-    "08.2": Exercise(
-        cases=(
-            ([np.full(10, 2.0), np.full(30, 0.5)],),
-            ([np.array([1.0, -2.0]), np.array([0.5]), np.array([3.0, 1.0, 1.0, 4.0])],),
-        ),
-        oracle=_mean_of_all_tokens,
-        misconceptions={
-            "this is the mean of the parts' means: tokens of a small part weigh more": (
-                lambda parts: np.mean([part.mean() for part in parts])
+            "these are the shares of whole responses: divide by their lengths": (
+                lambda t, m: _three(np.full(len(t), 1 / len(t)), t / m / len(t), t / t.sum())
             ),
-            "the sum over all tokens is divided by their number, and then once more by the number of parts": (
-                lambda parts: sum(part.sum() for part in parts) / sum(map(len, parts)) / len(parts)
-            ),
-            "the parts are added up, and not divided by the number of tokens": lambda parts: sum(
-                p.sum() for p in parts
-            ),
-            "each part is divided by its own tokens, and the results are added up": (
-                lambda parts: sum(part.mean() for part in parts)
+            "the last two rows are swapped": lambda t, m: _three(1 / t / len(t), 1 / t.sum(), 1 / m / len(t)),
+            "one row for each response: turn the array round, so that there are three rows": (
+                lambda t, m: _three(1 / t / len(t), 1 / m / len(t), 1 / t.sum()).T
             ),
         },
-        hints=(
-            "Gradients of the parts are added up. So each part's loss must be its share of the whole loss.",
-            "Count the tokens of all parts first.",
-            "sum(part.sum() for part in parts) / sum(len(part) for part in parts)",
-        ),
-    ),
-    "08.3": Exercise(
-        cases=((0.25, 2, 8, 4), (0.5, 2, 8, 2), (0.7, 1, 3, 3)),
-        oracle=_push_by_listing,
-        misconceptions={
-            "the sign: stopping is punished with 1/short, going on with 1/long, which is less, so going on gains": (
-                lambda p, s, t, g: -(g - 1) / g * p * (1 - p) / 4 * (1 / s - 1 / t)
-            ),
-            "a response is part of its own baseline: the factor (G - 1) / G is missing": (
-                lambda p, s, t, g: p * (1 - p) / 4 * (1 / s - 1 / t)
-            ),
-            "only wrong responses pass this place, and they are a share 1 - p": (
-                lambda p, s, t, g: (g - 1) / g * p / 4 * (1 / s - 1 / t)
-            ),
-            "the advantage of a wrong response is 0 - p in the mean, not -1": (
-                lambda p, s, t, g: (g - 1) / g * (1 - p) / 4 * (1 / s - 1 / t)
-            ),
-            "going on and stopping each have probability 1/2, and a score of 1/2: that is 1/4, not 1/2": (
-                lambda p, s, t, g: (g - 1) / g * p * (1 - p) / 2 * (1 / s - 1 / t)
-            ),
-        },
-        hints=(
-            "Use Theorem 8.3: the mean is (G - 1)/G times the mean of w (R - p) times the score.",
-            "Wrong responses have R - p = -p. Going on: score 1/2, weight 1/long. Stopping: -1/2 and 1/short.",
-            "(G - 1) / G * (1 - p) * p / 4 * (1 / short - 1 / long)",
-        ),
-    ),
-    "08.4": Exercise(
-        cases=((0.9, 4), (0.5, 8), (0.05, 8)),
-        oracle=_kept_reward_by_listing,
-        misconceptions={
-            "this is the mean reward of all groups; of those with all right, and all wrong, none is kept": (
-                lambda p, g: p
-            ),
-            "the sum over kept groups must be divided by the chance that a group is kept": lambda p, g: p - p**g,
-            "groups with all responses right bring reward; take it away before you divide": (
-                lambda p, g: p / (1 - p**g - (1 - p) ** g)
-            ),
-            "groups with all responses wrong are dropped, too": lambda p, g: (p - p**g) / (1 - p**g),
-        },
-        hints=(
-            "All groups together have the mean reward p. Which part of it do the dropped groups bring?",
-            "All right: probability p**G, reward 1. All wrong: probability (1 - p)**G, reward 0.",
-            "(p - p**G) / (1 - p**G - (1 - p) ** G)",
-        ),
-    ),
-    "08.5": Exercise(
-        # the last two reach their goal exactly, and in numbers that a computer does not round
-        cases=((0.01, 0.5, 0.2), (0.01, 0.5, 0.28), (0.3, 0.5, 0.2), (0.125, 0.5, 1.0), (0.25, 0.25, 0.2)),
-        oracle=_rollouts_by_walking,
-        misconceptions={
-            "count whole rollouts: round up": lambda mu, goal, high: np.log(goal / mu) / np.log(1 + high),
-            "the last rollout is needed, too: round up, not down": lambda mu, goal, high: np.floor(
-                np.log(goal / mu) / np.log(1 + high)
-            ),
-            "a goal that is reached exactly needs no rollout more: round up, which is not the same as down plus 1": (
-                lambda mu, goal, high: np.floor(np.log(goal / mu) / np.log(1 + high)) + 1
-            ),
-            "each rollout starts from the new probability, so the room grows with it": lambda mu, goal, high: np.ceil(
-                (goal - mu) / (mu * high) - 1e-9
-            ),
-        },
-        hints=(
-            "After one rollout it is mu (1 + high), after two mu (1 + high)**2.",
-            "The smallest n with mu (1 + high)**n >= goal; a loop is good enough.",
-            "int(np.ceil(np.log(goal / mu) / np.log(1 + high) - 1e-9))",
-        ),
-    ),
-    "08.6": Exercise(
-        cases=((),),
-        oracle=lambda: "bde",
-        misconceptions={
-            "(a): at ratio 1 the loss of the constant depends on the lengths; the mean per response alone reads 0": (
-                lambda: "abde"
-            ),
-            "(c): the mean per response has no expected reward behind it, and a wrong response gains by growing": (
-                lambda: "bcde"
-            ),
-            "(b): within one batch the two differ by one factor for all tokens": lambda: "de",
-            "(d): a filtered response counts as if it were as good as the average": lambda: "be",
-            "(e): a group of equal rewards has the estimate 0, so leaving it out changes the scale only": lambda: "bd",
-            "(f): the upper clip cannot close at a probability above 1 / (1 + high)": lambda: "bdef",
-        },
-        hints=(
-            "Theorem 8.3, Fact 8.4 and Fact 8.8 settle (a) to (e).",
-            "For (f): how large can the ratio of a token with probability 0.9 become?",
-            "Three are true: one on the token mean, one on filtering, one on dynamic sampling.",
-        ),
+        hints=("What stands before the term of one token, when all sums are written out?",),
     ),
 }

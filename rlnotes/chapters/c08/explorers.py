@@ -1,57 +1,70 @@
-"""Explorer of chapter 08: what a token weighs under three denominators."""
+"""Explorer of chapter 08: how hard wrong responses are pushed beside right ones, under three denominators."""
 
 import numpy as np
 
 from rlnotes.estimators.baselines import group_mean
 from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
 
-SIZE, LIMIT = 8, 40  # responses in the group, and T_max
+SIZE, SHORTEST, LIMIT = 8, 6, 40  # responses in the group, lengths of the wrong ones
+LABELS = ("response mean", "constant", "token mean")
 
 
 class DenominatorExplorer(ExplorerModel):
-    """Right responses of one length and wrong ones of another: pushes on tokens, and the loss."""
+    """Right responses of one length and wrong ones of another: the push of a token, and of a whole response."""
 
     script = "denominator.js"
     title = "One group of eight, three denominators"
     controls = (
         Control("right", "right responses, of 8", 1, 7, 1, 3),
-        Control("short", "length of the right ones", 1, LIMIT, 1, 6),
-        Control("long", "length of the wrong ones", 1, LIMIT, 1, 24),
+        Control("short", "length of the right ones", 2, 12, 1, 6),
+        Control("long", "length of the wrong ones", SHORTEST, LIMIT, 1, LIMIT),
     )
     panels = (
-        Axes("push on one token of a wrong response", "length of the wrong responses", "8 × weight × A", (1, LIMIT)),
-        Axes("what the loss reads, at ratio 1", "length of the wrong responses", "loss", (1, LIMIT)),
+        Axes(
+            "one token: wrong beside right", "length of the wrong responses", "push, wrong / right", (SHORTEST, LIMIT)
+        ),
+        Axes(
+            "a whole response: wrong beside right",
+            "length of the wrong responses",
+            "push, wrong / right",
+            (SHORTEST, LIMIT),
+        ),
     )
 
     def curves(self, **values: float) -> list[Panel]:
-        """By the aggregations and the policy loss of :mod:`rlnotes.objectives`, for every length of the wrong ones."""
+        """By the aggregations of :mod:`rlnotes.objectives`, for every length of the wrong responses."""
         import torch  # only here: the other explorers work without it
 
-        from rlnotes.objectives import Batch, Choices, policy_loss
         from rlnotes.objectives.aggregations import Totals, constant, response_mean, token_mean
 
-        right, lengths = int(values["right"]), np.arange(1, LIMIT + 1)
-        advantages = torch.from_numpy(group_mean((np.arange(SIZE) < right).astype(np.float64), SIZE))
-        logp = torch.zeros(SIZE, LIMIT, dtype=torch.float64)
-        pushes, losses = [], []
-        for aggregation in (response_mean, constant, token_mean):
-            push, loss = [], []
+        right, lengths = int(values["right"]), np.arange(SHORTEST, LIMIT + 1)
+        advantages = group_mean((np.arange(SIZE) < right).astype(np.float64), SIZE)
+        tokens, wholes = [], []
+        for label, aggregation in zip(LABELS, (response_mean, constant, token_mean), strict=True):
+            of_token, of_whole = [], []
             for length in lengths:
-                own = torch.arange(LIMIT) < torch.tensor([values["short"]] * right + [length] * (SIZE - right))[:, None]
-                weights = aggregation(own.double(), Totals.of(own))
-                push.append(SIZE * weights[-1, 0].item() * advantages[-1].item())
-                choices = Choices(aggregation=aggregation)
-                loss.append(policy_loss(choices, Batch(logp, own, advantages, logp_behavior=logp)).item())
-            pushes.append(np.array(push))
-            losses.append(np.array(loss))
-        labels = ("mean per response", "constant", "token mean")
-        return [
-            [(label, lengths, y) for label, y in zip(labels, panel, strict=True)] for panel in (pushes, losses)
-        ]  # fmt: skip
+                each = torch.tensor([values["short"]] * right + [length] * (SIZE - right))
+                own = (torch.arange(LIMIT) < each[:, None]).double()
+                shares = aggregation(own, Totals.of(own)).numpy()
+                pushes = abs(shares * advantages[:, None])
+                of_token.append(pushes[-1, 0] / pushes[0, 0])
+                of_whole.append(pushes[-1].sum() / pushes[0].sum())
+            tokens.append((label, lengths, np.array(of_token)))
+            wholes.append((label, lengths, np.array(of_whole)))
+        return [tokens, wholes]
 
     def marks(self, **values: float) -> list[float]:
         """At the length of the wrong responses."""
         return [values["long"]] * 2
+
+    def alt(self, values: dict[str, float]) -> str:
+        """With the ends of each curve."""
+        ends = [f"{label} from {y[0]:.2f} to {y[-1]:.2f}" for panel in self.curves(**values) for label, _, y in panel]
+        of = len(LABELS)
+        return (
+            f"{super().alt(values)}. Push of a wrong token beside a right one, wrong ones of {SHORTEST} to {LIMIT} "
+            f"tokens: {', '.join(ends[:of])}. Of a whole response: {', '.join(ends[of:])}."
+        )
 
 
 EXPLORERS: dict[str, ExplorerModel] = {"denominator": DenominatorExplorer()}

@@ -1,0 +1,204 @@
+"""What chapter 08 reads off its stored runs: lengths of right and of wrong responses, run by run."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from rlnotes.studies.contest import results
+from rlnotes.studies.tables import Table, load_rows, load_table
+from rlnotes.studies.verdicts import judge
+
+DENOMINATORS = ("response mean", "constant", "token mean")
+FIRST = DENOMINATORS[0]  # what the others are compared with
+EQUAL_RESPONSES, EQUAL_TOKENS = "less response mean", "the same, equal tokens"
+MARGIN = 0.02  # of mean accuracy, fixed before the runs
+EVERY, RESPONSES = 3, 256  # steps from one measurement to the next, responses of a step
+TAIL = 5  # a run ends with the mean of its last rollouts
+
+RAMBLE_STEPS = 37  # that all runs of the table 08_ramble have
+LOGS = {"A": ("grpo, constant", 3), "B": ("grpo", 0), "C": ("grpo, constant", 1)}  # of exercise 08.2
+LOGGED = (1, 10, 20, 30, RAMBLE_STEPS)
+
+# methods of the contests, and what the chapter calls them
+CONTEST = {
+    "untrained": "untrained",
+    "grpo": "response mean",
+    "grpo constant": "constant",
+    "ppo_clip": "token mean",
+    "dr_grpo": "dr_grpo",
+    "unclipped": "unclipped",
+}
+UPPER_ENDS = {"untrained": "untrained", "grpo": "0.2"} | {f"grpo high {end}": end for end in ("0.28", "1.0", "4.0")}
+UPPER_ENDS |= {"unclipped": "unclipped"}
+DYNAMIC = {"untrained": "untrained", "dapo all groups": "dapo, all groups", "dapo": "dapo"}
+
+Rows = list[dict[str, Any]]
+
+
+def live(role: str, denominator: str) -> Rows:
+    """The stored runs of the chapter's loop: ``role`` is tuning, chapter (its own rate) or best."""
+    return [one for one in load_rows("08_live") if (one["role"], one["denominator"]) == (role, denominator)]
+
+
+def end(run: dict[str, Any], name: str) -> float:
+    """The mean of ``name``, such as ``"wrong"``, over the last rollouts of a run, those left out that have none."""
+    return float(np.mean([value for value in run[name][-TAIL:] if value is not None]))
+
+
+def grown(denominator: str) -> list[bool]:
+    """Of each run at the chapter's rate whether its wrong responses ended longer than in its first rollout."""
+    return [end(run, "wrong") > run["wrong"][0] for run in live("chapter", denominator)]
+
+
+def gaps(role: str, denominator: str) -> np.ndarray:
+    """Of each run how much longer wrong responses are than right ones in the end, (runs,) in tokens."""
+    return np.array([end(run, "wrong") - end(run, "right") for run in live(role, denominator)])
+
+
+def at_equal_tokens(role: str, denominator: str) -> tuple[np.ndarray, np.ndarray]:
+    """The mean accuracy of each run over the tokens that it and the run of the response mean have both sampled, and
+    that of the latter, (runs,) each. Between two measurements a straight line is taken.
+    """
+    ours, theirs = [], []
+    for pair in zip(live(role, denominator), live(role, FIRST), strict=True):
+        curves = [(np.cumsum([0.0, *run["all"]])[::EVERY] * RESPONSES, [start(), *run["accuracy"]]) for run in pair]
+        both = np.linspace(0, min(tokens[-1] for tokens, _ in curves), 201)
+        for found, (tokens, accuracies) in zip((ours, theirs), curves, strict=True):
+            found.append(np.interp(both, tokens, accuracies).mean())
+    return np.array(ours), np.array(theirs)
+
+
+@cache
+def start() -> float:
+    """The accuracy before the first step, exact."""
+    from rlnotes.chapters.c08.ramble import accuracy, shipped_start  # only here: it needs torch
+
+    return accuracy(shipped_start()).item()
+
+
+def lengths_in_short(role: str) -> Rows:
+    """A row for each denominator: its rate, and the lengths at the end, mean (lowest to highest)."""
+    found: Rows = []
+    for name in DENOMINATORS:
+        runs = live(role, name)
+        columns = {verdict: np.array([end(run, verdict) for run in runs]) for verdict in ("right", "wrong")}
+        columns["wrong − right"] = gaps(role, name)
+        row = {title: f"{ends.mean():.1f} ({ends.min():.1f} to {ends.max():.1f})" for title, ends in columns.items()}
+        found.append({"denominator": name, "rate": f"{runs[0]['rate']:g}"} | row)
+    return found
+
+
+def accuracy_in_short(role: str) -> Rows:
+    """A row for each denominator: its rate, accuracies, and the difference to the response mean with its word."""
+    found: Rows = []
+    for name in DENOMINATORS:
+        runs = live(role, name)
+        mean, last = (np.array([take(run["accuracy"]) for run in runs]) for take in (np.mean, lambda x: x[-1]))
+        row: dict[str, Any] = {"denominator": name, "rate": f"{runs[0]['rate']:g}", "mean": float(mean.mean())}
+        row["end"] = f"{last.mean():.3f} ± {last.std(ddof=1) / len(last) ** 0.5:.3f}"
+        if name != FIRST:
+            theirs = np.array([np.mean(run["accuracy"]) for run in live(role, FIRST)])
+            row[EQUAL_RESPONSES] = str(judge(mean, theirs, MARGIN))
+            row[EQUAL_TOKENS] = str(judge(*at_equal_tokens(role, name), MARGIN))
+        found.append(row)
+    return found
+
+
+def seed_by_seed() -> Rows:
+    """Where each run at a best rate ended."""
+    found = []
+    for runs in zip(*(live("best", name) for name in DENOMINATORS), strict=True):
+        row: dict[str, Any] = {"seed": runs[0]["seed"]}
+        for run in runs:
+            name = run["denominator"]
+            row[f"{name}: wrong / right"] = f"{end(run, 'wrong'):.1f} / {end(run, 'right'):.1f}"
+            row[f"{name}: accuracy"] = run["accuracy"][-1]
+        found.append(row)
+    return found
+
+
+def tuning() -> Rows:
+    """The mean accuracy of the tuning runs by rate."""
+    rates = sorted({run["rate"] for name in DENOMINATORS for run in live("tuning", name)})
+    return [
+        {"rate": f"{rate:g}"}
+        | {
+            name: float(np.mean([run["accuracy"] for run in live("tuning", name) if run["rate"] == rate]))
+            for name in DENOMINATORS
+        }
+        for rate in rates
+    ]
+
+
+def gap_on_the_way(run: dict[str, np.ndarray]) -> float:
+    """How much longer wrong responses are than right ones in a contest's run, in the mean over the steps at which
+    between 60 and 95 % of the answers are right: later few are wrong.
+    """
+    measured, logged = (~np.isnan(run[name]) for name in ("accuracy", "length_wrong"))
+    share = np.interp(run["step"][logged], run["step"][measured], run["accuracy"][measured])
+    wrong, length = run["length_wrong"][logged], run["length"][logged]
+    gap = wrong - (length - (1 - share) * wrong) / share
+    return float(gap[(share > 0.6) & (share < 0.95)].mean())
+
+
+def contest_in_short(name: str, methods: Mapping[str, str], tasks: Sequence[str], whole: bool = False) -> Rows:
+    """The rows of a stored contest that are of ``tasks`` and ``methods``, with what a page calls these, and the number
+    of steps that the same tokens have paid for; if ``whole``, with the rates and how many runs died.
+    """
+    table = load_table(name)
+    steps = {
+        (own["task"], own["recipe"]): int(np.median([run["step"][-1] for run in table.rows[method].values()]))
+        for method, own in table.labels.items()
+        if method in table.rows
+    }
+    gaps_of = {
+        (own["task"], own["recipe"]): [gap_on_the_way(run) for run in table.rows[method].values()]
+        for method, own in table.labels.items()
+        if method in table.rows and "length_wrong" in next(iter(table.rows[method].values()))
+    }
+    found = []
+    for row in results(table):
+        if row["task"] in tasks and row["method"] in methods:
+            less = next(key for key in row if key.startswith("less "))
+            shown: dict[str, Any] = {"task": row["task"], "method": methods[row["method"]]}
+            shown |= {"start, greedy": f"{row['start, greedy']:.3f}"}
+            shown |= {name: row[name] or None for name in ("rate", "died") if whole}
+            shown |= {"steps": steps.get((row["task"], row["method"]))}
+            if gaps_of:
+                own = gaps_of.get((row["task"], row["method"]))
+                shown["wrong − right"] = f"{min(own):.1f} to {max(own):.1f}" if own else None
+            shown |= {"end": float(row["sampled"]), "mean": float(row["mean"])}
+            found.append(shown | {f"less {methods[less[5:]]}": row[less] or None})
+    order = list(methods.values())
+    return sorted(found, key=lambda row: (tasks.index(row["task"]), order.index(row["method"])))
+
+
+@cache
+def _ramble() -> Table:
+    return load_table("08_ramble")
+
+
+def by_verdict(run: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Mean lengths of right and of wrong responses at each step of a run, (steps,), from what it logged of all."""
+    wrong, share = run["length_wrong"], run["reward"]
+    return {"right": (run["length"] - (1 - share) * wrong) / share, "wrong": wrong}
+
+
+def ends(method: str) -> list[dict[str, float]]:
+    """Of each run of the table 08_ramble the mean lengths of right and wrong responses over its last five steps."""
+    last = slice(RAMBLE_STEPS - TAIL + 1, RAMBLE_STEPS + 1)
+    runs = _ramble().rows[method].values()
+    return [{name: float(x[last].mean()) for name, x in by_verdict(run).items()} for run in runs]
+
+
+def the_log(name: str) -> Rows:
+    """A log of exercise 08.2, as most trainers write it, with the lengths of right responses."""
+    method, seed = LOGS[name]
+    run = _ramble().rows[method][seed]
+    right = by_verdict(run)["right"]
+    return [
+        {"run": name, "step": step, "reward": run["reward"][step], "length": run["length"][step], "right": right[step]}
+        for step in LOGGED
+    ]

@@ -1,0 +1,138 @@
+"""Exercises of chapter 08: right answers in the forms that readers write, and mutants, each with what is said of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlnotes.notebook.exercise import find, grade
+
+
+def tokens_of(parts):
+    return sum(mask.sum() for _, mask in parts)
+
+
+REPAIRED: dict[str, Callable[..., Any]] = {
+    "share of each part": lambda parts: sum((x * m).sum() / tokens_of(parts) for x, m in parts),
+    "one division": lambda parts: sum((x * m).sum() for x, m in parts) / tokens_of(parts),
+    "weighted means": lambda parts: sum(m.sum() / tokens_of(parts) * (x * m).sum() / m.sum() for x, m in parts),
+    "picked": lambda parts: torch.cat([x[m.bool()] for x, m in parts]).mean(),
+}
+BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
+    "sum of means": (lambda parts: sum((x * m).sum() / m.sum() for x, m in parts), "results are added up"),
+    "padding": (lambda parts: sum((x * m).sum() for x, m in parts) / sum(m.numel() for _, m in parts), "padding"),
+    "divided twice": (
+        lambda parts: sum((x * m).sum() for x, m in parts) / tokens_of(parts) / len(parts),
+        "number of parts once more",
+    ),
+    "by responses": (
+        lambda parts: sum((x * m).sum() for x, m in parts) / sum(len(m) for _, m in parts),
+        "divides by tokens",
+    ),
+    "response means": (
+        lambda parts: torch.cat([(x * m).sum(1) / m.sum(1) for x, m in parts]).mean(),
+        "that is the response mean",
+    ),
+    "no mask": (lambda parts: sum(x.sum() for x, _ in parts) / tokens_of(parts), "mask is missing"),
+    "no division": (lambda parts: sum((x * m).sum() for x, m in parts), "nothing is divided"),
+    "parts by responses": (
+        lambda parts: sum(len(m) * (x * m).sum() / m.sum() for x, m in parts) / sum(len(m) for _, m in parts),
+        "share of the responses",
+    ),
+    "the first part's tokens": (lambda parts: sum((x * m).sum() / parts[0][1].sum() for x, m in parts), ""),
+}
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_a_repair_is_right_in_every_form(name: str):
+    verdict = grade(find("08.3"), REPAIRED[name])
+    assert verdict.status == "right", verdict.reason
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_mutant_of_the_loss_is_refused_at_a_named_probe(name: str):
+    mutant, said = BROKEN[name]
+    verdict = grade(find("08.3"), mutant)
+    assert verdict.status == "wrong" and verdict.fails
+    assert verdict.known == bool(said) and said in verdict.reason
+
+
+def test_the_mean_of_means_is_what_was_given():
+    verdict = grade(find("08.3"), lambda parts: torch.stack([(x * m).sum() / m.sum() for x, m in parts]).mean())
+    assert verdict.status == "not yet"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("08.1", "a", "with another seed"),
+        ("08.1", "b", "nothing pulls it back"),
+        ("08.2", ("A", 11.8), "in which the two columns part"),
+        ("08.2", ("C", 7.6), "far shorter"),
+        ("08.2", ("B", 5.3), "mean length of all"),
+        ("08.2", ("B", 2.4), "right ones"),
+        ("08.2", ("B", 7.7), "by their shares"),
+        ("08.4", -0.0075, "the sign"),
+        ("08.4", 0.01, "(G - 1) / G"),
+        ("08.4", 0.009375, "share 1 - p"),
+        ("08.4", 0.0375, "not -1"),
+        ("08.4", 0.015, "1/4, not 1/2"),
+        ("08.4", 0.03, "1/4 in all"),
+        ("08.4", 0, "equal shares"),
+        ("08.5", (17, 2), "after 17 it is at 0.44"),
+        ("08.5", (18, 3), "exactly needs no rollout more"),
+        ("08.5", (120, 6), "by a factor"),
+        ("08.5", (2, 18), "first with 0.2"),
+    ],
+)
+def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, said: str):
+    verdict = grade(find(name), answer)
+    assert verdict.status == "wrong" and verdict.known and said in verdict.reason, verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("08.1", "c"),
+        ("08.1", "(c)"),
+        ("08.2", ("B", 15.1)),
+        ("08.2", ["b", 15]),
+        ("08.4", 0.0075),
+        ("08.4", 3 / 4 * 0.8 * 0.2 / 4 * (1 / 3 - 1 / 12)),
+        ("08.5", (18, 2)),
+        ("08.5", [18.0, 2.0]),
+    ],
+)
+def test_a_right_answer_is_right_in_the_forms_that_readers_write(name: str, answer: Any):
+    verdict = grade(find(name), answer)
+    assert verdict.status == "right", verdict.reason
+
+
+SHARES: dict[str, tuple[Callable[..., Any], str]] = {
+    "no responses": (lambda t, m: np.array([1 / t, np.full(len(t), 1 / m), np.full(len(t), 1 / t.sum())]), "first two"),
+    "longest in the batch": (
+        lambda t, m: np.array([1 / t, np.full(len(t), 1 / t.max()), np.full(len(t), len(t) / t.sum())]) / len(t),
+        "happened to be in the batch",
+    ),
+    "whole responses": (
+        lambda t, m: np.array([np.full(len(t), 1 / len(t)), t / (m * len(t)), t / t.sum()]),
+        "whole responses",
+    ),
+    "swapped": (
+        lambda t, m: np.array([1 / t / len(t), np.full(len(t), 1 / t.sum()), np.full(len(t), 1 / m / len(t))]),
+        "swapped",
+    ),
+    "columns": (
+        lambda t, m: np.array([1 / t / len(t), np.full(len(t), 1 / m / len(t)), np.full(len(t), 1 / t.sum())]).T,
+        "turn the array round",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_a_mutant_of_the_shares_is_named(name: str):
+    mutant, said = SHARES[name]
+    verdict = grade(find("08.6"), mutant)
+    assert verdict.status == "wrong" and verdict.known and said in verdict.reason, verdict.reason
