@@ -30,6 +30,7 @@ HITS = {
     "staleness": ("staleness", "mismatch-logp", "mismatch-grows", "mismatch-grows-logp"),
     "mask_drops": ("most-tokens-silent", "weights-drop-answers"),
     "memorised": ("heldout-does-not-follow",),
+    "rounded": ("mismatch-prob", "mismatch-logp", "first-ratio"),
     "reward_hack": ("reward-part-falls", "heldout-does-not-follow"),
 }
 """By fault of the manifest: the rules that name it"""

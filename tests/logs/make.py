@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from rlnotes.logs.stored_logs import BESIDE, FOLDER
-from tests.logs import by_us
-from tests.logs.run import OurRun, Run
+from tests.logs import by_real, by_us
+from tests.logs.run import OurRun, RealRun, Run
 from tests.logs.runs import RUNS
 
 HERE = Path(__file__).parent
@@ -25,6 +25,8 @@ def maker_of(run: Run) -> Any:
     """The module that makes ``run``. TRL's is loaded when it is needed: it is not always there."""
     if isinstance(run, OurRun):
         return by_us
+    if isinstance(run, RealRun):
+        return by_real
     from tests.logs import by_trl
 
     return by_trl
@@ -38,6 +40,8 @@ def made(run: Run) -> tuple[str, dict[str, Any]]:
     maker, started = maker_of(run), time.process_time()
     with TemporaryDirectory() as scratch:
         text, rows, before, after = maker.train(run, Path(scratch))
+    kept = isinstance(run, RealRun)  # as it was made: its seconds are those of its steps
+    taken = sum(row["seconds"] for row in rows) if kept else time.process_time() - started
     entry = dict(
         name=run.name,
         half=run.half,
@@ -51,7 +55,7 @@ def made(run: Run) -> tuple[str, dict[str, Any]]:
         note=run.note,
         accuracy_before=round(before, 3),
         accuracy_after=round(after, 3),
-        seconds=round(time.process_time() - started, 1),
+        seconds=round(taken, 1),
     )
     check(entry, len(text.encode()))
     return text, entry

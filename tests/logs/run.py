@@ -56,6 +56,13 @@ class OurRun(Run):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RealRun(Run):
+    """Of a real model: the log of an ``arm`` of :mod:`rlnotes.studies.real`, made on a GPU and kept as it was."""
+
+    arm: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class TRLRun(Run):
     """By TRL's ``GRPOTrainer``, on a small Qwen2 that can do the task now and then.
 

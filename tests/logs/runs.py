@@ -11,7 +11,7 @@ from rlnotes.objectives import GEO_MIS, GRPO
 from rlnotes.objectives.masks import MismatchBand
 from rlnotes.objectives.penalties import KLPenalty
 from rlnotes.objectives.ratios import sequence_mean
-from tests.logs.run import OurRun, Run, Sign, TRLRun
+from tests.logs.run import OurRun, RealRun, Run, Sign, TRLRun
 from tests.logs.tasks import Words, right_and_long
 
 OURS: dict[str, Any] = dict(steps=45, prompts=16, group_size=16)
@@ -372,4 +372,21 @@ HEALTHY: tuple[Run, ...] = (
         settings=PASSES,
     ),
 )
-RUNS: tuple[Run, ...] = FAULTY + HEALTHY
+REAL: tuple[Run, ...] = (
+    RealRun(
+        name="rounded_real",
+        half="judging",
+        fault="rounded",
+        note="the sampler's weights have four bits, and the clip is around mu",
+        sign=Sign("mismatch", "above", 0.05),
+        arm="stale_ppo, int4",
+    ),
+    RealRun(
+        name="healthy_real",
+        half="judging",
+        note="loss 1e-8 at every step; 73 % of the responses are truncated at first",
+        arm="alone",
+    ),
+)
+"""of a model of 135 M parameters; in the judging half alone"""
+RUNS: tuple[Run, ...] = FAULTY + HEALTHY + REAL

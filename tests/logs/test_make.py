@@ -12,8 +12,8 @@ import pytest
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.record import read_metrics
 from tests.logs import by_us, make
-from tests.logs.run import OurRun, Run
-from tests.logs.runs import FAULTY, HEALTHY, RUNS
+from tests.logs.run import OurRun, RealRun, Run
+from tests.logs.runs import FAULTY, HEALTHY, REAL, RUNS
 
 ENTRIES = {entry["name"]: entry for entry in make.manifest()}
 
@@ -30,8 +30,9 @@ def stored_rows(entry: dict[str, Any]) -> list[dict[str, float]]:
 
 def test_each_fault_is_in_either_half_and_so_are_the_healthy_runs():
     assert len(FAULTY) >= 12 and len(HEALTHY) >= 12
-    for fault in {run.fault for run in RUNS}:
+    for fault in {run.fault for run in FAULTY + HEALTHY}:
         assert {run.half for run in RUNS if run.fault == fault} == {"tuning", "judging"}, fault
+    assert {run.half for run in REAL} == {"judging"}  # no rule is set on a real model
     assert all((run.fault is None) == (run.sign is None) for run in RUNS)
 
 
@@ -66,12 +67,13 @@ def settings_differ(runs: Sequence[Run], defaults: Mapping[str, Any]) -> list[st
 def test_the_settings_beside_our_logs_are_those_of_the_runs():
     ours = [run for run in RUNS if isinstance(run, OurRun)]
     assert settings_differ(ours, json.loads(json.dumps(asdict(TrainConfig())))) == []
+    assert settings_differ(REAL, {}) == []
 
 
 @pytest.mark.extras
 @NEEDS_TRL
 def test_the_settings_beside_logs_of_trl_are_those_of_the_runs():
-    assert settings_differ([run for run in RUNS if not isinstance(run, OurRun)], {}) == []
+    assert settings_differ([run for run in RUNS if not isinstance(run, OurRun | RealRun)], {}) == []
 
 
 TIMES = r'"(seconds|step_time|\w+_runtime|\w+_per_second)": [^,\n]+'
