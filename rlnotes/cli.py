@@ -153,11 +153,12 @@ class Real:
 
         trainer = RealTrainer(self.config)
         if trainer.device.type == "cpu":
-            each = trainer.seconds_a_step()
+            (each, measuring), times, config = trainer.expected(), trainer.measurements(), trainer.config
+            whole = each * config.steps + measuring * (times + 0.5)  # the sampled accuracy once more in the end
             print(
-                f"about {each:.3g} seconds a step on this CPU, {each * self.config.steps / 60:.1f} minutes in all, "
-                f"besides measurements on {self.config.heldout} held-out questions; smaller: --prompts, --group-size, "
-                "--heldout",
+                f"about {each:.3g} seconds a step of {config.prompts} questions on this CPU, and {measuring:.3g} for "
+                f"each of {times} measurements on {config.heldout} held-out questions: {whole / 60:.1f} minutes in "
+                "all; smaller: --prompts, --group-size, --heldout, and a larger --evaluate-every",
                 file=sys.stderr,
             )
         return follow(trainer, self.out, self.checkpoint_every)

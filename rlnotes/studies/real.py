@@ -53,8 +53,8 @@ class Arm:
 
 
 BASE = RealConfig(
-    "model", steps=25, epochs=2, minibatches=4, evaluate_every=5, measure_shift=True, count_clipped=True, device="cuda"
-)
+    "model", steps=25, epochs=2, minibatches=4, evaluate_every=5, measure_shift=True, count_clipped=True
+).on("cuda")
 ALONE = Arm(
     "alone", changes=dict(steps=60, epochs=1, minibatches=1, measure_shift=False, count_clipped=False, recipe="grpo")
 )

@@ -1,13 +1,15 @@
 """What a run of a real model is told: plain data, without torch."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 from rlnotes.lm.config import COLDEST, DEVICE, HOTTEST, MANY, MOST_STEPS
 from rlnotes.settings import of_their_kinds, positive, within
 
 Paid = Literal["right", "score", "format"]
 Rounded = Literal["float32", "int8", "int4"]
+SIZES = {"cuda": dict(prompts=32, heldout=512), "cpu": dict(prompts=4, heldout=64)}
+"""by kind of device: what a run takes where it is told 0"""
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class RealConfig:
     """objective: a name of rlnotes.objectives.RECIPES"""
     steps: int = 60
     """RL steps, each one rollout"""
-    prompts: int = 32
-    """questions per rollout, B"""
+    prompts: int = 0
+    """questions per rollout, B; 0: 32 on a GPU, 4 on a CPU"""
     group_size: int = 16
     """responses per question, G"""
     length: int = 16
@@ -60,8 +62,8 @@ class RealConfig:
     """ask without the chat template, for a model that has none"""
     evaluate_every: int = 10
     """steps between measurements of accuracy on held-out questions, sampled and greedy; one more at start and end"""
-    heldout: int = 512
-    """held-out questions"""
+    heldout: int = 0
+    """held-out questions; 0: 512 on a GPU, 64 on a CPU"""
     seed: int = 0
     """of questions, samples and what spread moves"""
     device: str | None = None
@@ -69,7 +71,8 @@ class RealConfig:
 
     def __post_init__(self):
         of_their_kinds(self)
-        within(self, 1, "prompts", "epochs", "minibatches", "micro_batches", "most_rounds", "heldout", most=MANY)
+        within(self, 1, "epochs", "minibatches", "micro_batches", "most_rounds", most=MANY)
+        within(self, 0, "prompts", "heldout", most=MANY)
         within(self, 1, "refresh", "evaluate_every", most=MOST_STEPS)
         within(self, 2, "length", most=2**20)
         within(self, 2, "group_size", most=MANY)  # a group of one has no baseline
@@ -83,10 +86,15 @@ class RealConfig:
             raise ValueError(
                 f"minibatches {self.minibatches} does not divide prompts {self.prompts}: groups stay whole"
             )
-        if self.micro_batches > self.prompts // self.minibatches:
+        if self.prompts and self.micro_batches > self.prompts // self.minibatches:
             raise ValueError(
                 f"micro_batches is {self.micro_batches}, and an update has {self.prompts // self.minibatches} groups, "
                 "which stay whole; take fewer micro_batches"
             )
         if self.device is not None and not DEVICE.fullmatch(self.device):
             raise ValueError(f"device is {self.device!r}; choose cpu, cuda, or one of several by its number, cuda:1")
+
+    def on(self, device: str) -> Self:
+        """The same on ``device``, with the numbers of questions that suit it where they are 0."""
+        own = {name: size for name, size in SIZES[device.partition(":")[0]].items() if not getattr(self, name)}
+        return replace(self, device=device, **own)

@@ -8,6 +8,7 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -16,7 +17,13 @@ from rlnotes.bridge.extra import missing
 from rlnotes.lm.quantize import GROUP, cells
 
 try:
-    from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoTokenizer,
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+        modeling_gguf_pytorch_utils,
+    )
     from transformers.utils import logging
 except ModuleNotFoundError as error:
     raise missing(error, "a real model", "real") from error
@@ -40,6 +47,9 @@ def load(place: str) -> Loaded:
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    # the bar of a GGUF file's tensors is a plain one, which knows of no setting; the library's own obeys
+    bar = patch.object(modeling_gguf_pytorch_utils, "tqdm", logging.tqdm, create=True)
+    bar.start()
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **options)
         model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32, **options)
@@ -47,10 +57,12 @@ def load(place: str) -> Loaded:
         first = str(error).strip().partition("\n")[0]
         raise ValueError(f"model {place} is no causal language model that transformers can read: {first}") from error
     finally:
+        bar.stop()
         logging.set_verbosity(verbosity)
         logging.enable_progress_bar()
     if tokenizer.eos_token_id is None:
         raise ValueError(f"the tokenizer of {place} has no token that ends a text; set its eos_token, save it again")
+    tokenizer.clean_up_tokenization_spaces = False  # transformers ignores it for BPE, and says so at the first decoding
     return Loaded(_plain(model) if options else model, tokenizer)
 
 

@@ -161,7 +161,8 @@ class RealTrainer:
         self.choices = checked(config, choices)
         device = config.device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.device = present(device)
-        self.config = replace(config, device=device, recipe=config.recipe if choices is None else "custom")
+        config = config.on(device)
+        self.config = replace(config, recipe=config.recipe if choices is None else "custom")
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         if model is None:
             model, tokenizer = load(config.model)
@@ -295,8 +296,10 @@ class RealTrainer:
         return fmean(pass_at_k(sum(rights[i : i + samples]), samples, k) for i in range(0, len(rights), samples))
 
     @torch.no_grad()
-    def seconds_a_step(self) -> float:
-        """About how long a step takes here, without measurements: from one pass over a few questions."""
+    def expected(self) -> tuple[float, float]:
+        """About how many seconds a step takes here, and a measurement of both accuracies: from a pass over a few
+        questions.
+        """
         config, asked = self.config, self.task.drawn(2, torch.Generator().manual_seed(0), "train")
         tokens, mask = (one.to(self.device) for one in self.task.prompts(asked))
         like = torch.zeros(2, 2, dtype=torch.long, device=self.device)
@@ -306,7 +309,13 @@ class RealTrainer:
         self.logp(rollout)
         each = (time.perf_counter() - started) / tokens.numel()
         read, written = config.prompts * self.task.width, config.prompts * config.group_size * config.length
-        return each * (read + 2 * written + 3 * config.epochs * (read + written))
+        step = each * (read + 2 * written + 3 * config.epochs * (read + written))
+        return step, each * 2 * config.heldout * (self.task.width + 2 * config.length)
+
+    def measurements(self) -> int:
+        """How often :meth:`run` measures the accuracies in a whole run."""
+        steps, every = self.config.steps, self.config.evaluate_every
+        return 1 + -(-steps // every) if steps else 0
 
     # keeping it
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from rlnotes import cli
+from rlnotes.bridge.real import models
 from rlnotes.bridge.real import trainer as trainers
 from rlnotes.bridge.real.config import RealConfig
 from rlnotes.bridge.real.trainer import RealTrainer
@@ -77,7 +78,7 @@ def test_commands_make_go_on_with_show_and_read_a_run(place: str, tmp_path: Path
     made = ["real", "--model", place, "--task", "add", "--recipe", "dppo_tv", "--out", str(out), *small]
     assert cli.main([*made, "--steps", "2"]) == 0
     said = capsys.readouterr()
-    assert "seconds a step on this CPU" in said.err and "step 2: held-out accuracy" in said.out
+    assert "seconds a step of 2 questions on this CPU" in said.err and "step 2: held-out accuracy" in said.out
     assert cli.main(["resume", "--out", str(out), "--steps", "3"]) == 0
     assert cli.main(["sample", "--out", str(out), "--prompts", "2", "--temperature", "0"]) == 0
     assert "Answer with the number only." in capsys.readouterr().out
@@ -201,6 +202,45 @@ def test_looking_does_not_disturb(place: str):
     for _ in looked.run():
         looked.pass_at(k=1, samples=2)
     assert torch.equal(weights(quiet), weights(looked))
+
+
+@pytest.mark.parametrize(("steps", "every"), [(0, 2), (1, 2), (2, 2), (3, 2), (4, 2)])
+def test_how_often_is_measured_is_known_before(place: str, steps: int, every: int, monkeypatch: pytest.MonkeyPatch):
+    trainer, measured = RealTrainer(tiny.config(place, steps=steps, evaluate_every=every)), []
+    monkeypatch.setattr(trainer, "accuracies", lambda: measured.append(trainer.step) or {})
+    list(trainer.run())
+    assert trainer.measurements() == len(measured)
+
+
+def test_what_a_cpu_is_asked_for_is_little_and_said_whole(place: str):
+    """A measurement counts as many times as long on more questions, and both as long as they take."""
+    config = RealConfig(place, length=6, device="cpu")
+    trainer = RealTrainer(config)
+    assert (trainer.config.prompts, trainer.config.heldout) == (4, 64)
+    gpu, given = config.on("cuda:1"), replace(config, prompts=7, heldout=9).on("cuda")
+    assert (gpu.prompts, gpu.heldout, given.prompts, given.heldout) == (32, 512, 7, 9)
+    with pytest.raises(ValueError, match="minibatches 8 does not divide prompts 4"):
+        RealTrainer(replace(config, minibatches=8))
+    step, measuring = trainer.expected()
+    assert step > 0 and measuring > 0
+
+
+def test_nothing_is_said_while_a_model_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd):
+    """Neither of spaces that a tokenizer would take away, nor of the tensors of a GGUF file; errors are."""
+    place = tiny.folder(tmp_path)
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | dict(clean_up_tokenization_spaces=True)), "utf-8")
+    read_whole = models.AutoModelForCausalLM.from_pretrained
+    gguf = models.modeling_gguf_pytorch_utils
+
+    def with_bar(*given: Any, **options: Any) -> Any:
+        list(gguf.tqdm([1, 2], desc="tensors"))
+        return read_whole(*given, **options)
+
+    plain = gguf.tqdm
+    monkeypatch.setattr(models.AutoModelForCausalLM, "from_pretrained", with_bar)
+    loaded = models.load(place)
+    assert loaded.tokenizer.decode([5]) and capfd.readouterr().err == "" and gguf.tqdm is plain
 
 
 def test_settings_are_told_apart(place: str):
