@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlnotes.logs.log import Log
-from rlnotes.logs.series import FEWEST, Point, change, lost, ratio, spikes
+from rlnotes.logs.series import FEWEST, Point, change, errors, lost, ratio, spikes
 from rlnotes.logs.settings import UNKNOWN, Settings
 from rlnotes.logs.table import UPDATES, Condition, Level, Rule, table
 
@@ -118,7 +118,7 @@ def measured(condition: Condition, points: Sequence[Point], window: Sequence[Poi
     return Seen(enough, tuple(point for point, _ in hits), tuple(value for _, value in hits))
 
 
-_SINGLE = dict(ratio=ratio, change=change, lost=lost)
+_SINGLE = dict(ratio=ratio, change=change, errors=errors, lost=lost)
 
 
 def _of_settings(condition: Condition, name: str, settings: Settings | None) -> Seen | str:

@@ -12,7 +12,7 @@ from rlnotes.logs.judge import Finding, Unjudged, judge
 from rlnotes.logs.log import Log, load
 from rlnotes.logs.series import ends
 from rlnotes.logs.settings import Settings, read_settings
-from rlnotes.logs.table import UPDATES_TITLE, Condition, table
+from rlnotes.logs.table import OVERALL, UPDATES_TITLE, Condition, table
 
 MOST = 10
 """findings that are told"""
@@ -105,7 +105,7 @@ class Report:
         if not seen.points:
             return f"{name}: at no step"
         steps = span(seen.points[0].first, seen.points[-1].last)
-        if condition.take in ("ratio", "change", "lost"):
+        if condition.take in OVERALL:
             start, end, best = ends(seen.points)
             since = f"{best:.3g} in its best fifth" if condition.take == "lost" else f"{start:.3g} in the first fifth"
             return f"{name}: {since}, {end:.3g} in the last, {steps}"

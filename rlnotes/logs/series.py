@@ -10,7 +10,7 @@ from rlnotes.logs.table import Take, Window
 MOST = 1024
 """points that are kept: beyond it neighbours become one"""
 BEFORE = 20  # steps of which a spike is seen
-FEWEST: dict[Take, int] = {"value": 1, "broken": 1, "spike": 6, "ratio": 5, "change": 5, "lost": 5}
+FEWEST: dict[Take, int] = {"value": 1, "broken": 1, "spike": 6, "ratio": 5, "change": 5, "errors": 5, "lost": 5}
 SURE = 3.0  # standard errors
 TRIMMED = 0.624  # mean of the smallest nine tenths of squares of normal numbers, of variance 1
 
@@ -95,6 +95,12 @@ def change(points: Sequence[Point]) -> float:
     """Last fifth minus first; 0 if it is within the noise."""
     start, end, error = fifths(points)
     return end - start if abs(end - start) > SURE * error else 0.0
+
+
+def errors(points: Sequence[Point]) -> float:
+    """Last fifth minus first, in standard errors: of few points a change within the noise may be large all the same."""
+    start, end, error = fifths(points)
+    return (end - start) / error if error > 0 else math.copysign(math.inf, end - start) if end != start else 0.0
 
 
 def ratio(points: Sequence[Point]) -> float:

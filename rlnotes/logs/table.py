@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 from typing import Literal as L
 
-Take = L["value", "spike", "ratio", "change", "lost", "broken"]
+Take = L["value", "spike", "ratio", "change", "errors", "lost", "broken"]
 Window = L["all", "first", "end", "early", "late"]
 Level = L["alarm", "note"]
 Evidence = L["proved", "measured here", "maintainers say", "folklore"]
@@ -104,7 +104,7 @@ class Condition:
             return said or f"{'is' if len(values) == 1 else 'one of'} {', '.join(values)}"
         share = {0.0: "at a step", 1.0: "at all steps"}.get(self.share, f"at {self.share:.0%} or more of the steps")
         where = "at the first step" if self.window == "first" else share + WINDOWS[self.window]
-        single = self.take in ("ratio", "change", "lost")
+        single = self.take in OVERALL
         return " ".join(part for part in (TAKES.get(self.take, ""), said, "" if single else where) if part)
 
 
@@ -113,9 +113,12 @@ TAKES: dict[Take, str] = {
     "spike": "over the median of the 20 steps before",
     "ratio": "of the last fifth over that of the first",
     "change": "of the last fifth less that of the first",
+    "errors": "of the last fifth less that of the first, in standard errors,",
     "lost": "lost since its best fifth, as a share of the way from worst to best,",
     "broken": "NaN or infinite",
 }
+OVERALL: tuple[Take, ...] = ("ratio", "change", "errors", "lost")
+"""One number of a whole series"""
 WINDOWS: dict[Window, str] = {
     "all": "",
     "first": "",

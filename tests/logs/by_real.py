@@ -1,4 +1,4 @@
-"""Runs of a real model, by ``python -m rlnotes.studies.real`` on a GPU. They are kept as they were: nothing is trained."""
+"""Runs of a real model, by ``python -m rlnotes.studies.real`` on a GPU. They are kept: nothing is trained."""
 
 from dataclasses import asdict, replace
 from pathlib import Path

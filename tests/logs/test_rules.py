@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from rlnotes.logs import read
+from rlnotes.logs.judge import Seen, measured
+from rlnotes.logs.series import Point, change
 from rlnotes.logs.table import UPDATES, Evidence, Level, Take, Window, table
 
 ROOT = Path(__file__).parents[2]
@@ -145,7 +147,7 @@ PLANTED = {
     "maximum-at-the-cap": Planted(
         "trl", dict(weight_max=flat(2.99)), dict(correction=True), told=dict(correction_cap=10.0)
     ),
-    "used-up": Planted("trl", dict(wasted_groups=ramp(0, 1), reward=RISES), healthy=dict(reward=STILL)),
+    "used-up": Planted("trl", dict(wasted_groups=ramp(0, 1), reward=RISES), healthy=dict(reward=ramp(0, 0.1))),
     "critic-explains-nothing": Planted(
         "verl", dict(critic_explained=flat(0.02)), healthy=dict(critic_explained=ramp(0, 0.8))
     ),
@@ -225,3 +227,19 @@ def test_noise_alone_is_no_alarm(seed: int, tmp_path: Path):
     }
     names = found(tmp_path, "trl", {name: values.tolist() for name, values in log.items()}, None)
     assert [name for name in names if RULES[name].level == "alarm"] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "holds"),
+    [
+        ([0.61, 0.73, 0.78, 0.72, 0.75], False),
+        ([0.67, 0.71, 0.74, 0.71, 0.77], False),
+        ([0.37, 0.34, 0.36, 0.36, 0.27], True),
+        ([0.5] * 5, True),
+    ],
+)
+def test_few_measurements_that_rise_do_not_stand_still(values: list[float], holds: bool):
+    """Whose change is within three standard errors all the same."""
+    points = [Point(i, i, value, value, value) for i, value in enumerate(values)]
+    seen = measured(RULES["heldout-does-not-follow"].all[0], points, points)
+    assert isinstance(seen, Seen) and seen.holds == holds and change(points) == 0

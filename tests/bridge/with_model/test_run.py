@@ -231,13 +231,14 @@ def test_nothing_is_said_while_a_model_is_read(tmp_path: Path, monkeypatch: pyte
     file = tmp_path / "tokenizer_config.json"
     file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | dict(clean_up_tokenization_spaces=True)), "utf-8")
     read_whole = models.AutoModelForCausalLM.from_pretrained
-    gguf = models.modeling_gguf_pytorch_utils
+    gguf: Any = models.modeling_gguf_pytorch_utils
 
     def with_bar(*given: Any, **options: Any) -> Any:
         list(gguf.tqdm([1, 2], desc="tensors"))
         return read_whole(*given, **options)
 
     plain = gguf.tqdm
+    capfd.readouterr()  # of the writing
     monkeypatch.setattr(models.AutoModelForCausalLM, "from_pretrained", with_bar)
     loaded = models.load(place)
     assert loaded.tokenizer.decode([5]) and capfd.readouterr().err == "" and gguf.tqdm is plain
