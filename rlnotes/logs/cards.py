@@ -11,6 +11,7 @@ from rlnotes.files import replace_text
 from rlnotes.logs.table import UPDATES, UPDATES_TITLE, Condition, Metric, Option, Rule, Setting, table
 
 ON_CARDS = ("trl", "verl")
+SETTINGS = 2  # of a rule, on a card: the first ones
 ON_PAGE = ("trl", "verl", "openrlhf", "slime")
 
 
@@ -44,24 +45,34 @@ def card(chapter: str, *names: str) -> Card:
 
 def _cells(rule: Rule, chapter: str) -> list[str]:
     """A rule as the five cells of the card of ``chapter``."""
-    names = [
-        " / ".join(_names(table().metrics[metric], library, "none", 1) for library in ON_CARDS)
-        for metric in rule.metrics
-    ]
+    names = _by_library({lib: [_names(table().metrics[name], lib, "", 1) for name in rule.metrics] for lib in ON_CARDS})
     worry = rule.worry or "; ".join(_worry(one, alone=len(rule.metrics) < 2) for one in rule.all)
-    options = [
-        " / ".join(_option(table().settings[name], library, "none") for library in ON_CARDS) for name in rule.settings
-    ]
-    settings = f". {', '.join(options).replace('actor_rollout_ref.', '')}" if options else ""
+    settings = [table().settings[name] for name in rule.settings[:SETTINGS]]
+    options = _by_library({lib: [_with_default(setting, lib) for setting in settings] for lib in ON_CARDS})
     place = rule.link.partition("#")[2]
     page = "" if rule.chapter == chapter else f"{rule.chapter}.ipynb"
     return [
         rule.symptom,
-        "; ".join(names) or "the settings",
+        names if rule.metrics else "the settings",
         worry,
-        f"{'; then '.join(rule.check)}{settings}",
+        "<br>".join(["; then ".join(rule.check), *[options] * bool(settings)]),
         f"[{place.removesuffix('-*').replace('-', ' ')}]({page}#{place})",
     ]
+
+
+def _by_library(said: dict[str, list[str]]) -> str:
+    """A line for each library: what it calls some things, or that it has none of them."""
+    lines = {table().libraries[name].title: ", ".join(filter(None, words)) for name, words in said.items()}
+    return "<br>".join(f"{title}: {words or 'none'}" for title, words in lines.items())
+
+
+def _with_default(setting: Setting, library: str) -> str:
+    """The name of a setting, and its default in words, so that nobody takes it for advice; "" if there is none."""
+    option = setting.options.get(library)
+    if option is None:
+        return ""
+    name = f"`{option.name.removeprefix('actor_rollout_ref.')}`"
+    return name if option.default is None else f"{name} (default {option.default})"
 
 
 def _worry(condition: Condition, alone: bool) -> str:

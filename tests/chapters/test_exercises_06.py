@@ -89,6 +89,7 @@ def test_the_smaller_ratio_is_what_was_given():
         ((1, 4), "both numbers"),
         ((5, 0), "first the falls"),
         ((0, 6), "first number is right"),
+        ((0, 14), "14 is how many other rounds"),
         ("0, 5", "2 things are asked for"),
         (5, "2 things are asked for"),
     ],
@@ -206,6 +207,18 @@ def test_a_forward_loop_and_a_discount_are_named():
     assert "not from the first token" in grade(find("06.5"), summed(lambda lam, n: lam ** np.arange(n))).reason
     assert "begins at the first token" in grade(find("06.5"), summed(lambda lam, n: np.ones(n))).reason
     assert "gamma is 1" in grade(find("06.5"), discounted).reason
+
+
+def test_a_weighted_error_and_a_sum_of_two_are_named():
+    def weighted(reward, values, lam):
+        return lam ** np.arange(len(values)) * (np.append(values[1:], reward) - values)
+
+    def of_two(reward, values, lam):
+        td = np.append(values[1:], reward) - values
+        return td + lam * np.append(td[1:], 0.0)
+
+    assert "one TD error for each token" in grade(find("06.5"), weighted).reason
+    assert "sum of two TD errors" in grade(find("06.5"), of_two).reason
 
 
 def test_the_advantages_of_a_reader_who_counts_lambda_from_the_first_token_are_named():

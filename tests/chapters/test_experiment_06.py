@@ -183,6 +183,51 @@ def test_what_ends_a_run_of_misled_in_its_first_round_is_the_best_beginning_on_n
     assert ends[0.28] == 0 and ends[0.87] > 0.9
 
 
+def test_with_a_clip_the_kl_of_round_1_tells_the_lost_runs_better_than_the_clip_fraction():
+    found = [[round(x, 3) for x in list(row.values())[1:]] for row in readings.first_round_tells(RUNS, TASKS)]
+    assert found == [[0.983, 0.937, 0.696], [0.996, 0.984, 0.993]]
+    runs = [row for task in TASKS for row in readings.from_the_best(RUNS, task)]
+    lost = [row for row in runs if row["sampled"][-1] < 0.5]
+    assert len(runs) == 70 and len(lost) == 9 and {row["task"] for row in lost} == {"misled"}
+    above = [row for row in runs if row["kl"][0] > 0.6]
+    assert len(above) == 9 and sum(row in lost for row in above) == 8
+    eight = [row for row in runs if row["task"] == "misled" and row["rate"] > 3e-3]
+    assert len(eight) == 8 and all(row in lost for row in eight)
+    assert round(min(row["clipped"][0] for row in eight), 3) == 0.137
+    (ninth,) = (row for row in lost if row not in eight)
+    fine = [row["clipped"][0] for row in runs if row["task"] == "misled" and row not in lost]
+    assert round(ninth["clipped"][0], 3) == 0.048 and [round(x, 2) for x in sorted(fine)[-4:]] == [
+        0.06,
+        0.06,
+        0.08,
+        0.11,
+    ]
+    free = [row for role in ("tuning", "reported") for row in readings.chosen(RUNS, role, "needle", "unclipped")]
+    best = [row for row in free if row["rate"] == 4e-4]
+    assert len(best) == 19 and min(row["sampled"][-1] for row in best) > 0.8
+    assert [round(pick(row["kl"][0] for row in best), 1) for pick in (min, max)] == [1.8, 2.6]
+
+
+def test_no_clip_fraction_ever_tells_the_runs_of_both_tasks_that_were_lost():
+    runs = {
+        task: [row for role in ("tuning", "reported") for row in readings.chosen(RUNS, role, task, "clip")]
+        for task in TASKS
+    }
+    ever = {task: [max(row["clipped"]) > 0.3 for row in own] for task, own in runs.items()}
+    lost = {task: [row["sampled"][-1] < 0.5 for row in own] for task, own in runs.items()}
+    assert {task: (len(ever[task]), sum(ever[task]), sum(lost[task])) for task in TASKS} == {
+        "misled": (43, 1, 9),
+        "needle": (43, 39, 0),
+    }
+    assert sum(a and b for a, b in zip(ever["misled"], lost["misled"], strict=True)) == 1
+
+
+def test_over_all_runs_the_alarm_of_the_exercise_rings_over_no_fall():
+    seen = readings.rounds_of(readings.chosen(RUNS, "reported", "misled", "clip"))
+    fell, rings = seen["change"] < -readings.FALL, seen["clipped"] > 0.1
+    assert (int(fell.sum()), int((fell & rings).sum()), int((rings & ~fell).sum())) == (12, 0, 58)
+
+
 @cache
 def falls(task: str) -> list[dict]:
     """The table of the chapter: four bootstraps a row."""
@@ -199,11 +244,6 @@ def test_pooled_over_a_run_of_clip_logged_numbers_hardly_tell_a_fall_and_near_th
     assert list(readings.SIGNS)[1:3] == ["clip fraction of it", "KL of the round before"]
     assert told("misled", "clip", "0.5") == ("12 of 152", ["0.60", "0.58", "0.64", "0.57"])
     assert told("misled", "clip", "0.9") == ("10 of 100", ["0.81", "0.83", "0.69", "0.75"])
-    assert readings.near_the_top(RUNS, "misled")[1] == {
-        "logged": "clip fraction",
-        "of the round": "0.83 [0.73, 0.95]",
-        "of the round before": "0.75 [0.66, 0.84]",
-    }
     same = readings.matched(readings.chosen(RUNS, "reported", "misled", "clip"))
     assert [round(own, 2) for own in same.values()] == [0.76, 0.80, 0.68, 0.71]
 
@@ -309,6 +349,11 @@ def test_clip_ends_well_in_each_run_and_falls_less_than_unclipped_at_half_its_ra
     assert only == {"unclipped"}
 
 
+def test_without_its_two_lost_runs_unclipped_has_a_mean_of_78_on_misled():
+    kept = [score(r) for r in readings.chosen(RUNS, "reported", "misled", "unclipped") if r["sampled"][-1] > 0.5]
+    assert len(kept) == 13 and round(float(np.mean(kept)), 2) == 0.78
+
+
 def test_no_tuning_run_of_unclipped_had_the_bad_luck_of_two_reported_ones():
     tuned = [score(r) for r in readings.chosen(RUNS, "tuning", "misled", "unclipped") if r["rate"] == 4e-4]
     reported = sorted(score(r) for r in readings.chosen(RUNS, "reported", "misled", "unclipped"))
@@ -356,6 +401,13 @@ def test_the_exact_surrogate_has_the_sign_of_what_came_and_its_estimate_often_no
     rows = load_rows("06_live")
     assert readings.right_signs(rows, "promised") == (167, 168)
     assert readings.right_signs(rows, "estimated") == (132, 168)
+    fell = [
+        (promised, estimated)
+        for row in rows
+        for promised, estimated, came in zip(row["promised"], row["estimated"], row["change"], strict=True)
+        if came < -readings.FALL
+    ]
+    assert (len(fell), sum(p < 0 for p, _ in fell), sum(e < 0 for _, e in fell)) == (24, 23, 9)
     (broken,) = (
         one
         for seed in range(6)
@@ -373,6 +425,11 @@ def test_one_round_on_seven_seeds():
     ratios = readings.one_round_table(rows, "ratios")
     first = [r["largest"] for r in ratios if (r["rate"], r["updates"]) == (3e-4, 1)]
     assert len(first) == 7 and min(first) > 1.2 and max(first) == first[0] == 3.982
+    assert [round(pick(first[1:]), 2) for pick in (min, max)] == [1.24, 1.95]
+    carried = [
+        r["largest"] for r in readings.one_round_table(rows, "carried") if (r["adam"], r["updates"]) == ("carried", 1)
+    ]
+    assert [round(pick(carried), 2) for pick in (min, max)] == [1.06, 1.63]
     assert max(r["outside"] for r in ratios if r["rate"] == 1e-6) == 0
     arms = {
         arm: [r for r in readings.one_round_table(rows, "arms") if r["arm"] == arm]
@@ -387,6 +444,11 @@ def test_one_round_on_seven_seeds():
     ):
         assert penalty["kl_reference"] < none["kl_reference"] and penalty["kl"] > 0.27
         assert alone["kl_reference"] < min(0.16, start["kl_reference"]) and alone["J"] < start["J"] / 2
+    nearer = [
+        max(clip["kl_reference"], stop["kl_reference"]) < penalty["kl_reference"]
+        for clip, stop, penalty in zip(arms["clip"], arms["stop"], arms["penalty"], strict=True)
+    ]
+    assert sum(nearer) == 6
 
 
 def test_a_carried_adam_steps_shorter_at_first_than_a_new_one():
@@ -408,6 +470,7 @@ def test_with_adam_its_momentum_alone_carries_closed_tokens_on():
     shares = {way: [r["further"] / a for r, a in zip(rows, adam, strict=True)] for way, rows in drift.items()}
     assert min(shares[0.9, True]) > 0.9 and max(shares[0.9, True]) <= 1
     assert (round(min(shares[0.0, False]), 2), round(max(shares[0.0, False]), 2)) == (-0.02, 0.61)
+    assert round(max(shares[0.0, True]), 2) == 0.41
     assert sum(r["further"] < 0 for r in drift[0.0, True]) == 4
 
 

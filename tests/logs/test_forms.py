@@ -446,7 +446,9 @@ def test_a_card_has_the_form_of_the_course(chapter: str):
     assert text.startswith("> **Monday card**\n>\n> | you see | log (TRL / verl) |")
     assert head == CARD and body and all(len(row) == len(CARD) and all(row) for row in body)
     assert all(re.search(r"\]\((deeper/\w+\.ipynb)?#[^)]+\)$", row[-1]) for row in body)
-    assert "`clip_ratio/region_mean` / `actor/pg_clipfrac`" in card("06_ppo", "clip-cannot-act", "clip-too-tight")
+    first = card("06_ppo", "clip-cannot-act", "clip-too-tight")
+    assert "TRL: `clip_ratio/region_mean`<br>verl: `actor/pg_clipfrac`" in first
+    assert "<br>verl: `actor.ppo_epochs` (default 1), `actor.ppo_mini_batch_size` (default 256) |" in first
     assert card(chapter)._repr_mimebundle_() == dict.fromkeys(("text/markdown", "text/plain"), text)
     with pytest.raises(ValueError, match="no rule rests on it"):
         card("00_start_here")

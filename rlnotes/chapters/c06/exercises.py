@@ -225,6 +225,9 @@ EXERCISES: dict[str, Exercise] = {
             "compare the accuracy of a round with that of the round before, and then count both numbers once more": (
                 (1, ...)
             ),
+            "the first number is right. 14 is how many other rounds there are: over how many of them is it above 0.1": (
+                (0, 14)
+            ),
             "first the falls over which it rings, then the other rounds": (5, ...),
             "the first number is right. Count the other rounds above 0.1 once more": (0, ...),
         },
@@ -259,7 +262,7 @@ EXERCISES: dict[str, Exercise] = {
         oracle=_tools,
         measure=_tool_names,
         misconceptions={
-            "clip and stop both stay near the old policy. Which of them ends just above a limit of 0.02?": (
+            "clip and stop both stay near the old policy. The stop is the one that ends just above a limit of 0.02": (
                 (..., "clip", ..., "stop")
             ),
             "two runs go far from the old policy. Only one of their tools knows the reference": (
@@ -329,7 +332,15 @@ EXERCISES: dict[str, Exercise] = {
                 )
             ),
             "the reward is missing": lambda r, v, lam: _carried(_errors(0.0, v), lam),
+            "that is one TD error for each token, weighted. The advantage is a sum over all that follow, too": (
+                lambda r, v, lam: lam ** np.arange(len(v)) * _errors(r, v)
+            ),
+            "that is the sum of two TD errors. It goes on to the end of the response": (
+                lambda r, v, lam: _errors(r, v) + lam * np.append(_errors(r, v)[1:], 0.0)
+            ),
         },
-        hints=("Write down all TD errors first. What stands in the last one where the next value would be?",),
+        hints=(
+            "Try the example of the text. Its TD errors are (0.4, 0.4): do yours agree? If so, look at the sum over j.",
+        ),
     ),
 }

@@ -175,6 +175,28 @@ def first_round(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
+def first_round_tells(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """How well what ``clip`` logs of its first round tells the runs that are lost, which end below ``LEAST``, at its
+    best rate and above it: the chance that a lost run has the higher number than another one, on the first task, on its
+    runs above the best rate, and on all tasks together.
+    """
+    runs = {task: from_the_best(rows, task) for task in tasks}
+    first = runs[tasks[0]]
+    groups = {
+        tasks[0]: first,
+        f"{tasks[0]}, above the best rate": [row for row in first if row["rate"] > first[0]["rate"]],
+        "all tasks": [row for own in runs.values() for row in own],
+    }
+    found: list[dict[str, Any]] = []
+    for key, name in (("clipped", "clip fraction"), ("kl", "KL(old, new)")):
+        row: dict[str, Any] = {"of round 1": name}
+        for group, own in groups.items():
+            lost = np.array([one["sampled"][-1] < LEAST for one in own])
+            row[group] = chance(np.array([one[key][0] for one in own]), lost)
+        found.append(row)
+    return found
+
+
 def falls(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
     """How well logged numbers tell the rounds that fell, of those of one arm at its best rate that began at ``LEAST``
     or more, and at ``TOP`` or more: what was logged of the round itself, and, as a warning would need it, of the round
@@ -189,17 +211,6 @@ def falls(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
         enough = FEWEST <= falls < rounds
         found.append(row | {sign: auc(seen[sign], seen["fell"]) if enough else "too few" for sign in SIGNS})
     return found
-
-
-def near_the_top(rows: Rows, task: str) -> list[dict[str, Any]]:
-    """The line of :func:`falls` for ``clip`` and rounds that began at ``TOP`` or more, as a table of two lines."""
-    top = ("clip", f"{TOP:g} or more")
-    found = next(one for one in falls(rows, [task]) if (one["arm"], one["began at"]) == top)
-    kl, fraction, kl_before, fraction_before = (found[sign] for sign in SIGNS)
-    return [
-        {"logged": "KL(old, new)", "of the round": kl, "of the round before": kl_before},
-        {"logged": "clip fraction", "of the round": fraction, "of the round before": fraction_before},
-    ]
 
 
 def follow(runs: Rows, least: float, below: float = np.inf) -> dict[str, list[np.ndarray]]:
