@@ -449,6 +449,10 @@ def test_one_round_on_seven_seeds():
         for clip, stop, penalty in zip(arms["clip"], arms["stop"], arms["penalty"], strict=True)
     ]
     assert sum(nearer) == 6
+    assert sum(b["kl_reference"] > a["kl_reference"] for a, b in zip(before, arms["penalty"], strict=True)) == 6
+    assert all(
+        max(a["kl"], b["kl"]) < c["kl"] for a, b, c in zip(arms["clip"], arms["stop"], arms["penalty"], strict=True)
+    )
 
 
 def test_a_carried_adam_steps_shorter_at_first_than_a_new_one():
