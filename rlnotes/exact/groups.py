@@ -34,7 +34,7 @@ def mean_deviation(group_size: int, p: float | np.ndarray) -> np.ndarray:
     This is the mean push of the group-normalised advantage, where p (1 - p) is the true gradient: see
     :func:`gradient_scale`. It is at most sqrt(G - 1) times that. ``p`` (...) is in [0, 1].
 
-    >>> print(mean_deviation(group_size=2, p=0.5))  # half of the groups are mixed, with 1/2
+    >>> print(mean_deviation(group_size=2, p=0.5).round(6))  # half of the groups are mixed, with 1/2
     0.25
     """
     right = np.arange(group_size + 1)

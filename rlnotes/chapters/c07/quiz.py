@@ -64,16 +64,16 @@ QUIZ = Quiz(
             "multiple of its own true gradient?",
             (
                 Choice(
-                    f"That of the hard one: {PUSH:.1f} times, the other {EVEN:.1f} times.",
-                    f"The factor has no bound but the root of G - 1, {np.sqrt(15):.1f}, and is largest at both ends.",
-                    right=True,
-                ),
-                Choice(
                     f"That of the even one: {EVEN:.1f} times.",
                     "It is pushed harder in absolute size. As a multiple of its own gradient it is not.",
                 ),
                 Choice(
                     "Both are the same multiple, 15/16.", "That is so without the division by the standard deviation."
+                ),
+                Choice(
+                    f"That of the hard one: {PUSH:.1f} times, the other {EVEN:.1f} times.",
+                    f"The factor has no bound but the root of G - 1, {np.sqrt(15):.1f}, and is largest at both ends.",
+                    right=True,
                 ),
             ),
         ),
