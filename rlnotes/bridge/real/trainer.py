@@ -297,8 +297,8 @@ class RealTrainer:
 
     @torch.no_grad()
     def expected(self) -> tuple[float, float]:
-        """About how many seconds a step takes here, and a measurement of both accuracies: from a pass over a few
-        questions.
+        """About how many seconds a step takes here, and a measurement of both accuracies: from the responses to two
+        questions and a pass over them. Training is not disturbed.
         """
         config, asked = self.config, self.task.drawn(2, torch.Generator().manual_seed(0), "train")
         tokens, mask = (one.to(self.device) for one in self.task.prompts(asked))
@@ -307,10 +307,14 @@ class RealTrainer:
         self.logp(rollout)  # the first pass is slower
         started = time.perf_counter()
         self.logp(rollout)
-        each = (time.perf_counter() - started) / tokens.numel()
-        read, written = config.prompts * self.task.width, config.prompts * config.group_size * config.length
-        step = each * (read + 2 * written + 3 * config.epochs * (read + written))
-        return step, each * 2 * config.heldout * (self.task.width + 2 * config.length)
+        a_token = (time.perf_counter() - started) / tokens.numel()
+        started = time.perf_counter()
+        self.answers(2, config.group_size)
+        a_response = (time.perf_counter() - started) / (2 * config.group_size)
+        responses = config.prompts * config.group_size
+        passed = config.prompts * self.task.width + responses * config.length
+        step = responses * a_response + a_token * passed * (1 + 3 * config.epochs)
+        return step, 2 * config.heldout * (a_response + a_token * self.task.width)
 
     def measurements(self) -> int:
         """How often :meth:`run` measures the accuracies in a whole run."""

@@ -5,6 +5,7 @@
 import json
 import math
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -199,6 +200,7 @@ def test_looking_does_not_disturb(place: str):
     config = tiny.config(place, steps=2)
     quiet, looked = RealTrainer(replace(config, evaluate_every=1000)), RealTrainer(replace(config, evaluate_every=1))
     list(quiet.run())
+    looked.expected()
     for _ in looked.run():
         looked.pass_at(k=1, samples=2)
     assert torch.equal(weights(quiet), weights(looked))
@@ -212,8 +214,8 @@ def test_how_often_is_measured_is_known_before(place: str, steps: int, every: in
     assert trainer.measurements() == len(measured)
 
 
-def test_what_a_cpu_is_asked_for_is_little_and_said_whole(place: str):
-    """A measurement counts as many times as long on more questions, and both as long as they take."""
+def test_what_a_cpu_is_asked_for_is_little_and_said_whole(place: str, monkeypatch: pytest.MonkeyPatch):
+    """As long as responses take, so long a step and a measurement are said to take."""
     config = RealConfig(place, length=6, device="cpu")
     trainer = RealTrainer(config)
     assert (trainer.config.prompts, trainer.config.heldout) == (4, 64)
@@ -221,8 +223,10 @@ def test_what_a_cpu_is_asked_for_is_little_and_said_whole(place: str):
     assert (gpu.prompts, gpu.heldout, given.prompts, given.heldout) == (32, 512, 7, 9)
     with pytest.raises(ValueError, match="minibatches 8 does not divide prompts 4"):
         RealTrainer(replace(config, minibatches=8))
-    step, measuring = trainer.expected()
-    assert step > 0 and measuring > 0
+    answers, waits = trainer.answers, 0.3
+    monkeypatch.setattr(trainer, "answers", lambda *given: (time.sleep(waits), answers(*given)))
+    step, measuring = trainer.expected()  # from 2 x 16 responses
+    assert step > 2 * waits and measuring > 4 * waits  # 4 x 16, and 2 x 64
 
 
 def test_nothing_is_said_while_a_model_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd):
