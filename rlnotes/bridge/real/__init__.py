@@ -8,6 +8,7 @@
 | :mod:`rlnotes.bridge.real.passes` | prompts read once, responses behind them |
 | :mod:`rlnotes.bridge.real.sampler` | the sampler's copy of the model; a token at a time, on a GPU recorded |
 | :mod:`rlnotes.bridge.real.trainer` | the run: its step is that of :mod:`rlnotes.lm.step` |
+| :mod:`rlnotes.bridge.real.for_trl` | the tasks for TRL's trainer, with the extra ``bridge`` |
 
 Needs ``pip install 'rlnotes[real]'``. Nothing is downloaded: who runs it brings the model.
 """
