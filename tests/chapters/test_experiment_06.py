@@ -433,7 +433,7 @@ def test_one_round_on_seven_seeds():
     assert max(r["outside"] for r in ratios if r["rate"] == 1e-6) == 0
     arms = {
         arm: [r for r in readings.one_round_table(rows, "arms") if r["arm"] == arm]
-        for arm in ("unclipped", "clip", "stop", "clip_stop", "penalty", "penalty alone")
+        for arm in ("unclipped", "clip", "stop", "clip_stop", "penalty", "strong penalty", "penalty alone")
     }
     before = [r for r in readings.one_round_table(rows, "arms") if r["arm"] == "before"]
     assert min(r["largest"] for rows in arms.values() for r in rows) > 1.2
@@ -444,6 +444,10 @@ def test_one_round_on_seven_seeds():
     ):
         assert penalty["kl_reference"] < none["kl_reference"] and penalty["kl"] > 0.27
         assert alone["kl_reference"] < min(0.16, start["kl_reference"]) and alone["J"] < start["J"] / 2
+    for strong, start, others in zip(
+        arms["strong penalty"], before, zip(arms["clip"], arms["stop"], strict=True), strict=True
+    ):
+        assert strong["kl_reference"] < min(r["kl_reference"] for r in (start, *others)) and strong["J"] < start["J"]
     nearer = [
         max(clip["kl_reference"], stop["kl_reference"]) < penalty["kl_reference"]
         for clip, stop, penalty in zip(arms["clip"], arms["stop"], arms["penalty"], strict=True)

@@ -18,7 +18,7 @@ from rlnotes.studies.store import store_rows
 
 SEEDS = range(7)
 RATE, DEFAULT_RATE = 3e-4, 1e-6  # of the chapter, and of TRL and verl
-KL_LIMIT, BETA = 0.02, 0.1
+KL_LIMIT, BETA, STRONG_BETA = 0.02, 0.1, 0.5
 INF = float("inf")
 ARMS = {
     "before": (1.0, INF, -1.0, 0.0),  # any KL is above -1, so it stops before its first update
@@ -27,6 +27,7 @@ ARMS = {
     "stop": (1.0, INF, KL_LIMIT, 0.0),
     "clip_stop": (1.0, 0.2, KL_LIMIT, 0.0),
     "penalty": (1.0, INF, INF, BETA),
+    "strong penalty": (1.0, INF, INF, STRONG_BETA),
     "penalty alone": (0.0, INF, INF, BETA),  # no reward
 }
 """a factor on the advantages, epsilon, limit on KL(old, new), weight of KL(new, reference)"""
