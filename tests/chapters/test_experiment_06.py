@@ -185,7 +185,7 @@ def test_what_ends_a_run_of_misled_in_its_first_round_is_the_best_beginning_on_n
 
 def test_with_a_clip_the_kl_of_round_1_tells_the_lost_runs_better_than_the_clip_fraction():
     found = [[round(x, 3) for x in list(row.values())[1:]] for row in readings.first_round_tells(RUNS, TASKS)]
-    assert found == [[0.983, 0.937, 0.696], [0.996, 0.984, 0.993]]
+    assert found == [[0.983, 0.937, 0.696], [0.996, 0.984, 0.993], [0.994, 0.976, 0.921]]
     runs = [row for task in TASKS for row in readings.from_the_best(RUNS, task)]
     lost = [row for row in runs if row["sampled"][-1] < 0.5]
     assert len(runs) == 70 and len(lost) == 9 and {row["task"] for row in lost} == {"misled"}
@@ -206,6 +206,17 @@ def test_with_a_clip_the_kl_of_round_1_tells_the_lost_runs_better_than_the_clip_
     best = [row for row in free if row["rate"] == 4e-4]
     assert len(best) == 19 and min(row["sampled"][-1] for row in best) > 0.8
     assert [round(pick(row["kl"][0] for row in best), 1) for pick in (min, max)] == [1.8, 2.6]
+
+
+def test_without_a_clip_the_learning_rate_tells_the_lost_runs_better_than_the_kl_of_round_1():
+    runs = [row for task in TASKS for row in readings.from_the_best(RUNS, task, "unclipped")]
+    assert round(readings.chance_lost(runs, lambda row: row["kl"][0]), 2) == 0.61
+    assert round(readings.chance_lost(runs, lambda row: row["rate"]), 2) == 0.86
+
+
+def test_at_the_rate_of_clip_the_stops_end_near_it():
+    found = {row["arm"]: [round(row[task], 3) for task in TASKS] for row in readings.ends_at(RUNS, TASKS, 4e-4)}
+    assert [found[arm] for arm in ("clip", "clip_stop", "stop")] == [[0.972, 0.999], [0.974, 0.997], [0.959, 0.997]]
 
 
 def test_no_clip_fraction_ever_tells_the_runs_of_both_tasks_that_were_lost():
@@ -453,6 +464,10 @@ def test_one_round_on_seven_seeds():
         for clip, stop, penalty in zip(arms["clip"], arms["stop"], arms["penalty"], strict=True)
     ]
     assert sum(nearer) == 6
+    above = {
+        arm: sum(a["J"] > b["J"] for a, b in zip(arms[arm], arms["clip"], strict=True)) for arm in ("unclipped", "stop")
+    }
+    assert above == {"unclipped": 5, "stop": 4} and {r["updates"] for r in arms["stop"]} == {1, 2, 3}
     assert sum(b["kl_reference"] > a["kl_reference"] for a, b in zip(before, arms["penalty"], strict=True)) == 6
     assert all(
         max(a["kl"], b["kl"]) < c["kl"] for a, b, c in zip(arms["clip"], arms["stop"], arms["penalty"], strict=True)

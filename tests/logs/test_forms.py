@@ -448,7 +448,8 @@ def test_a_card_has_the_form_of_the_course(chapter: str):
     assert all(re.search(r"\]\((deeper/\w+\.ipynb)?#[^)]+\)$", row[-1]) for row in body)
     first = card("06_ppo", "clip-cannot-act", "clip-too-tight")
     assert "TRL: `clip_ratio/region_mean`<br>verl: `actor/pg_clipfrac`" in first
-    assert "<br>verl: `actor.ppo_epochs` (default 1), `actor.ppo_mini_batch_size` (default 256) |" in first
+    assert "TRL: `num_iterations` (default 1), `steps_per_generation`<br>" in first
+    assert "<br>verl: `actor.ppo_epochs` (default 1), `data.train_batch_size` (default 1024) |" in first
     assert card(chapter)._repr_mimebundle_() == dict.fromkeys(("text/markdown", "text/plain"), text)
     with pytest.raises(ValueError, match="no rule rests on it"):
         card("00_start_here")

@@ -1,6 +1,6 @@
 """What chapter 06 reads from its stored runs: scores, verdicts, and what a clip fraction says of a round."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -82,6 +82,16 @@ def in_short(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
+def ends_at(rows: Rows, tasks: Sequence[str], rate: float) -> list[dict[str, Any]]:
+    """The accuracy after the last round of the tuning runs of each arm at one rate, their mean, by task."""
+    found: list[dict[str, Any]] = [{"arm": arm} for arm in ARMS]
+    for row in found:
+        for task in tasks:
+            tuned = chosen(rows, "tuning", task, row["arm"])
+            row[task] = float(np.mean([SCORES["end"](one) for one in tuned if one["rate"] == rate]))
+    return found
+
+
 def in_two_halves(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
     """What a stop, with a clip or without, gives and costs: the range of :func:`insured` over the rates up to twice the
     best one of ``clip``, and over those from four times it on.
@@ -147,10 +157,10 @@ def by_clip_fraction(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
-def from_the_best(rows: Rows, task: str) -> list[dict[str, Any]]:
-    """The runs of ``clip`` at its best rate, reported and tuning, and then those above it, by rate."""
-    best = chosen(rows, "reported", task, "clip")
-    above = [row for row in chosen(rows, "tuning", task, "clip") if row["rate"] >= best[0]["rate"]]
+def from_the_best(rows: Rows, task: str, arm: str = "clip") -> list[dict[str, Any]]:
+    """The runs of an arm at its best rate, reported and tuning, and then those above it, by rate."""
+    best = chosen(rows, "reported", task, arm)
+    above = [row for row in chosen(rows, "tuning", task, arm) if row["rate"] >= best[0]["rate"]]
     return sorted([*best, *above], key=lambda row: row["rate"])
 
 
@@ -176,9 +186,8 @@ def first_round(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def first_round_tells(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """How well what ``clip`` logs of its first round tells the runs that are lost, which end below ``LEAST``, at its
-    best rate and above it: the chance that a lost run has the higher number than another one, on the first task, on its
-    runs above the best rate, and on all tasks together.
+    """How well what ``clip`` logs of its first round, and its learning rate, tell the runs that are lost, at its best
+    rate and above it: :func:`chance_lost` on the first task, on its runs above the best rate, and on all tasks.
     """
     runs = {task: from_the_best(rows, task) for task in tasks}
     first = runs[tasks[0]]
@@ -187,14 +196,24 @@ def first_round_tells(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
         f"{tasks[0]}, above the best rate": [row for row in first if row["rate"] > first[0]["rate"]],
         "all tasks": [row for own in runs.values() for row in own],
     }
+    numbers: dict[str, Callable[[dict[str, Any]], float]] = {
+        "clip fraction of round 1": lambda one: one["clipped"][0],
+        "KL(old, new) after round 1": lambda one: one["kl"][0],
+        "learning rate": lambda one: one["rate"],
+    }
     found: list[dict[str, Any]] = []
-    for key, name in (("clipped", "clip fraction"), ("kl", "KL(old, new)")):
-        row: dict[str, Any] = {"of round 1": name}
+    for name, number in numbers.items():
+        row: dict[str, Any] = {"number": name}
         for group, own in groups.items():
-            lost = np.array([one["sampled"][-1] < LEAST for one in own])
-            row[group] = chance(np.array([one[key][0] for one in own]), lost)
+            row[group] = chance_lost(own, number)
         found.append(row)
     return found
+
+
+def chance_lost(runs: Rows, number: Callable[[dict[str, Any]], float]) -> float:
+    """The :func:`chance` that a lost run, which ends below ``LEAST``, has the higher number than another one."""
+    lost = np.array([one["sampled"][-1] < LEAST for one in runs])
+    return chance(np.array([number(one) for one in runs]), lost)
 
 
 def falls(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
