@@ -112,7 +112,10 @@ def test_chapter_08_the_response_mean_parts_lengths_on_every_stored_seed_and_cos
     assert 0 < sum(readings.grown("constant")) < 10
     rows = {row["denominator"]: row for row in readings.accuracy_in_short("best")}
     rates = [row["rate"] for row in readings.tuning()]
+    slow = {row["denominator"]: row for row in readings.accuracy_in_short("chapter")}
     for name in ("constant", "token mean"):
+        assert slow[name][readings.EQUAL_RESPONSES].endswith("within 0.02 of each other")
+        assert slow[name][readings.EQUAL_TOKENS].endswith("better")
         assert rows[name][readings.EQUAL_RESPONSES].endswith("better")
         assert rows[name][readings.EQUAL_TOKENS].endswith("not told")
         assert rows[name]["rate"] not in (rates[0], rates[-1])
@@ -132,3 +135,31 @@ def test_chapter_08_what_its_contests_are_said_to_show():
     assert (ends["misled", "0.28"], ends["needle", "0.28"]) == ("worse", "not told")
     assert {ends[task, end] for task in ("misled", "needle") for end in ("1.0", "4.0")} == {"better"}
     assert (kept["misled", "dapo"], kept["needle", "dapo"]) == ("not told", "worse")
+
+
+def test_chapter_08_how_often_a_sign_is_seen_with_the_response_mean_and_without():
+    loop, best, contest, unclipped = readings.alarms()
+    gap = "gap above 5"
+    assert loop[gap] == best[gap] == "10 of 10; 0 of 20"
+    assert (contest[gap], unclipped[gap]) == ("8 of 12; 0 of 36", "0 of 12")
+    assert (loop["mean length grew"], best["mean length grew"]) == ("3 of 10; 12 of 20", "4 of 10; 16 of 20")
+    assert best["wrong grew, right did not"] == "6 of 10; 0 of 20"  # so that this alarm misses what the gap finds
+
+
+def test_chapter_08_the_gap_falls_with_the_rate_with_the_clip_and_without():
+    slow, *_, fast = readings.gap_by_rate()
+    for name in ("response mean", "unclipped"):
+        assert float(slow[name].split()[0]) > 11 and float(fast[name].split()[-1]) <= 2.6
+
+
+def test_chapter_08_at_equal_rates_the_usual_upper_end_is_now_ahead_now_behind():
+    for row in readings.upper_ends_by_rate():
+        assert (row["0.28"] > row["0.2"]) == (row["rate"] == "4e-4")
+
+
+def test_chapter_08_a_step_of_dynamic_sampling_takes_more_rounds_than_it_needs():
+    rows = {row["runs"]: row for row in readings.rounds_a_step()}
+    assert f"{rows['misled']['rounds a step']:.1f} {rows['needle']['rounds a step']:.1f}" == "3.1 2.0"
+    for rate, said in (("1e-4", "1.04 1.6"), ("3e-4", "1.23 1.9")):
+        row = rows[f"sort, {rate}"]
+        assert f"{row['1/k']:.2f} {row['rounds a step']:.1f}" == said

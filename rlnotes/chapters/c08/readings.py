@@ -1,6 +1,7 @@
 """What chapter 08 reads off its stored runs: lengths of right and of wrong responses, run by run."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ EQUAL_RESPONSES, EQUAL_TOKENS = "less response mean", "the same, equal tokens"
 MARGIN = 0.02  # of mean accuracy, fixed before the runs
 EVERY, RESPONSES = 3, 256  # steps from one measurement to the next, responses of a step
 TAIL = 5  # a run ends with the mean of its last rollouts
+SIGN = 5.0  # tokens by which wrong responses are longer than right ones, of 16 at most
 
 RAMBLE_STEPS = 37  # that all runs of the table 08_ramble have
 LOGS = {"A": ("grpo, constant", 3), "B": ("grpo", 0), "C": ("grpo, constant", 1)}  # of exercise 08.2
@@ -173,6 +175,81 @@ def contest_in_short(name: str, methods: Mapping[str, str], tasks: Sequence[str]
             found.append(shown | {f"less {methods[less[5:]]}": row[less] or None})
     order = list(methods.values())
     return sorted(found, key=lambda row: (tasks.index(row["task"]), order.index(row["method"])))
+
+
+def alarms() -> Rows:
+    """How often each sign of a length bias is seen: of the runs with the response mean, and of those without."""
+    found: Rows = []
+    for role, title in (("chapter", "loop, 3e-4"), ("best", "loop, best rates")):
+        seen: dict[str, dict[bool, list[bool]]] = {}
+        for name in DENOMINATORS:
+            for run, gap in zip(live(role, name), gaps(role, name), strict=True):
+                longer = {key: end(run, key) > run[key][0] for key in ("all", "wrong", "right")}
+                signs = {"mean length grew": longer["all"]}
+                signs["wrong grew, right did not"] = longer["wrong"] and not longer["right"]
+                signs[f"gap above {SIGN:g}"] = bool(gap > SIGN)
+                for sign, shown in signs.items():
+                    seen.setdefault(sign, {True: [], False: []})[name == FIRST].append(shown)
+        found.append({"runs": title} | {sign: _hits(both[True], both[False]) for sign, both in seen.items()})
+    table = load_table("08_length")
+    above = {
+        own["recipe"]: [bool(gap_on_the_way(run) > SIGN) for run in table.rows[method].values()]
+        for method, own in table.labels.items()
+        if method in table.rows and own["recipe"] != "untrained"
+    }
+    others = [shown for name in ("grpo constant", "ppo_clip", "dr_grpo") for shown in above[name]]
+    gap = f"gap above {SIGN:g}"
+    found.append({"runs": "contest, with the clip", gap: _hits(above["grpo"], others)})
+    found.append({"runs": "contest, `unclipped`", gap: _hits(above["unclipped"], [])})
+    return [{"runs": "", **dict.fromkeys(found[0])} | row for row in found]
+
+
+def _hits(hits: Sequence[bool], false: Sequence[bool]) -> str:
+    return f"{sum(hits)} of {len(hits)}" + (f"; {sum(false)} of {len(false)}" if false else "")
+
+
+def gap_by_rate() -> Rows:
+    """The gap of the contest's tuning runs on ramble by rate, lowest to highest of three."""
+    table = load_table("08_length")
+    names = {"grpo": "response mean", "unclipped": "unclipped", "grpo constant": "constant", "ppo_clip": "token mean"}
+    found: dict[str, dict[str, Any]] = {}
+    for method, runs in table.tuning.items():
+        own = table.labels[method]
+        if own["recipe"] in names and own["rate"] in ("1e-4", "2e-4", "4e-4", "8e-4"):
+            of_runs = [gap_on_the_way(run) for run in runs.values()]
+            row = found.setdefault(own["rate"], {"rate": own["rate"]})
+            row[names[own["recipe"]]] = f"{min(of_runs):.1f} to {max(of_runs):.1f}"
+    return [found[rate] for rate in sorted(found, key=float)]
+
+
+def upper_ends_by_rate(rates: Sequence[str] = ("4e-4", "8e-4")) -> Rows:
+    """Mean accuracy of the tuning runs by upper end of the clip, at rates that all of them have tried."""
+    table = load_table("08_wider_clip")
+    apart, found = replace(table, rows=table.tuning), []
+    for task in ("misled", "needle"):
+        for rate in rates:
+            row: dict[str, Any] = {"task": task, "rate": rate}
+            for recipe, shown in UPPER_ENDS.items():
+                for method in table.where(task=task, recipe=recipe, rate=rate):
+                    row[shown] = float(apart.mean(method, "accuracy").mean())
+            found.append(row)
+    return found
+
+
+def rounds_a_step() -> Rows:
+    """Rounds of sampling that a step of DAPO takes, and 1/k of Fact 8.5 where the kept groups were logged."""
+    table, found = load_table("08_dynamic"), []
+    for task in ("misled", "needle"):
+        spent = {}
+        for recipe in ("dapo", "dapo all groups"):
+            (method,) = (name for name in table.where(task=task, recipe=recipe) if name in table.rows)
+            spent[recipe] = np.median([run["tokens"][-1] / run["step"][-1] for run in table.rows[method].values()])
+        found.append({"runs": task, "rounds a step": float(spent["dapo"] / spent["dapo all groups"]), "1/k": None})
+    for rate in ("1e-4", "3e-4"):
+        runs = load_table("08_clip").rows[f"dapo {rate}"].values()
+        row = {"runs": f"sort, {rate}", "rounds a step": float(np.median([run["rounds"][1:].mean() for run in runs]))}
+        found.append(row | {"1/k": float(np.median([1 / (1 - run["wasted_groups"][1:].mean()) for run in runs]))})
+    return found
 
 
 @cache
