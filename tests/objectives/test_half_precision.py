@@ -197,6 +197,7 @@ WITHOUT_NUMBERS = {
     "per_token, not_truncated": "of bool alone",
     "active, no_gradient_fraction": "they compare with 0",
     "log_probs, where_possible": "of exact arrays, and a choice of values",
+    "pass_at_k": "of whole numbers",
 }
 
 
