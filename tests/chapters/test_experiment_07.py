@@ -8,6 +8,7 @@ from rlnotes.chapters.c07 import readings
 from rlnotes.chapters.c07.live import live_run
 from rlnotes.chapters.c07.penalty_gradients import mean_gradient, policy_of
 from rlnotes.chapters.c07.readings import frontier
+from rlnotes.chapters.c07.rounds import chances, held_out, shipped_start
 from rlnotes.exact import tokens
 from rlnotes.exact.token_divergences import sequence_kl
 from rlnotes.objectives import KLPenalty
@@ -78,7 +79,25 @@ def test_from_2_to_32_one_size_of_eight_differs_from_16():
     own = readings.chosen(GROUPS, "misled")
     assert [round(readings.equal_early(GROUPS, own[f"grpo, G = {size}"]), 2) for size in (2, 16)] == [0.91, 0.70]
     fast = next(row for row in readings.by_rate(GROUPS, "misled") if row["rate"] == "8e-3")
-    assert [fast[f"grpo, G = {size}"] for size in (2, 16, 32)] == ["0.741", "0.530", "0.477"]
+    assert [fast[f"grpo, G = {size}"] for size in (2, 16)] == ["0.741", "0.530"]
+    fast = next(row for row in readings.by_rate(GROUPS, "needle") if row["rate"] == "1.6e-2")
+    assert [fast[f"grpo, G = {size}"] for size in (2, 16)] == ["0.937", "0.906"]
+
+
+def test_no_size_is_told_to_be_alike_and_by_pairs_of_runs_64_is_behind_on_misled():
+    found = {task: words(GROUPS, task, "grpo, G = 16", "accuracy") for task in readings.TASKS}
+    assert ALIKE not in {word for own in found.values() for word in own.values()}
+    pairs = {row["arm"]: row for row in readings.seed_by_seed(GROUPS)}
+    assert pairs["grpo, G = 64"]["misled"] == "-0.054 ± 0.022"
+    assert "grpo, G = 16" not in pairs
+
+
+def test_the_share_of_equal_groups_is_a_mean_over_prompts():
+    task, policy, _ = shipped_start()
+    p = chances(policy, task, held_out(task)).double().numpy()
+    assert (round(p.mean(), 2), round(float(np.median(p)), 3)) == (0.06, 0.001)
+    found = [round(row[name], 2) for row in readings.equal_shares(p, (16, 64)) for name in list(row)[1:]]
+    assert found == [0.83, 0.37, 0.71, 0.02]
 
 
 ALIKE, BETTER, WORSE, NOT_TOLD = "within 0.02 of each other", "better", "worse", "not told"
@@ -103,10 +122,16 @@ def test_three_penalties_hold_and_are_alike():
         assert against["k3 in loss"] == {"misled": NOT_TOLD, "needle": BETTER}[task]
 
 
-def test_k3_in_the_loss_ends_farther_away():
-    far = {(row["task"], row["arm"]): row["KL"] for row in readings.penalties(RUNS)}
-    assert [round(far[task, "k3 in loss"], 1) for task in readings.TASKS] == [0.9, 9.9]
-    assert [round(max(far[task, arm] for arm in HELD), 1) for task in readings.TASKS] == [0.4, 6.3]
+def test_where_all_end_at_one_rate():
+    rows = {row["arm"]: row for row in readings.at_rate(RUNS, readings.SAME_RATE)}
+
+    def nats(task: str, *arms: str) -> list[float]:
+        ends = [float(end) for arm in arms for end in rows[arm][f"{task}: KL"].split(" to ")]
+        return [round(min(ends), 1), round(max(ends), 1)]
+
+    assert [nats(task, "k3 in loss") for task in readings.TASKS] == [[0.4, 1.2], [9.3, 10.3]]
+    assert [nats(task, *HELD) for task in readings.TASKS] == [[0.3, 0.5], [4.7, 7.2]]
+    assert nats("misled", "k1 in loss", "unpenalised") == [5.4, 7.0]
 
 
 def test_the_start_does_not_decide_and_no_reported_run_died():

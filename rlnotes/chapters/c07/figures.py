@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from rlnotes.chapters.c07.readings import LATE, TASKS, chosen, equal_early, frontier
+from rlnotes.chapters.c07.readings import SAME_RATE, TASKS, chosen, equal_early, frontier
 from rlnotes.chapters.c07.studies import BETAS, SIZES, UNPENALISED
 from rlnotes.notebook.figures import STYLES, new_figure
 from rlnotes.studies.tables import Table, grids
@@ -78,9 +78,9 @@ def groups(table: Table) -> tuple[Figure, str]:
 
 
 def penalties(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]:
-    """The penalties, a row for each task. Left: the mean score of the tuning runs over the learning rate. Right: where
-    each arm ends at its own rate, accuracy over KL to the reference; for the first task with the best that any policy
-    can do, from the ``chances`` of right answers of each start.
+    """The penalties by their tuning runs, a row for each task. Left: the mean score over the rate. Right: where
+    each arm ends at one rate, the same for all, accuracy over KL to the reference; for the first task with the best
+    that any policy can do, from the ``chances`` of right answers of each start.
     """
     figure, axes = new_figure(2 * len(TASKS), width=4.8, height=3.2)
     apart, words = replace(table, rows=table.tuning), []
@@ -92,17 +92,18 @@ def penalties(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]
             rates = [float(table.labels[one]["rate"]) for one in tried]
             scores = [apart.mean(one, "penalised").mean() for one in tried]
             left.plot(rates, scores, linewidth=1, **look(arm) | dict(linestyle="-", markersize=5))
-            kl, accuracy = (table.last(name, metric, LATE).mean() for metric in ("kl_reference", "accuracy"))
+            (same,) = table.where(recipe=arm, task=task, rate=SAME_RATE)
+            kl, accuracy = (apart.last(same, metric, 1).mean() for metric in ("kl_reference", "accuracy"))
             right.plot(kl, accuracy, label=arm, **look(arm))
             words.append(
                 f"{task}, {arm}: highest score {max(scores):.2f} at {rates[int(np.argmax(scores))]:g}, "
-                f"ends at {accuracy:.2f} and {kl:.2f} nats"
+                f"at {SAME_RATE} ends at {accuracy:.2f} and {kl:.2f} nats"
             )
         left.axhline(table.start(own[UNPENALISED], "penalised").mean(), color="0.4", linewidth=1, linestyle=(0, (1, 1)))
         left.set(xscale="log", xlabel="learning rate", ylabel="score, mean of the run", ylim=(-0.35, 0.2))
         left.set_title(f"{task}, β = {BETAS[task]:g}: by rate")
         right.set(xlabel="KL to the reference (nats a response)", ylabel="accuracy")
-        right.set_title(f"{task}: where each ends, at its own rate")
+        right.set_title(f"{task}: where each ends at the rate {SAME_RATE}")
         right.set_xlim(-0.02 * right.get_xlim()[1], 1.05 * right.get_xlim()[1])
         right.set_ylim(-0.02, 1.02)
     betas = np.geomspace(0.01, 10, 200)
@@ -116,10 +117,10 @@ def penalties(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]
 
 
 def look(arm: str) -> dict[str, Any]:
-    """Colour and marker by estimator, empty in the loss; a cross with the ratio, black where there is no penalty."""
+    """Colour and marker by estimator, empty in the loss; a plus with the ratio, a black cross without a penalty."""
     if arm == UNPENALISED:
         return dict(color="black", marker="X", linestyle="none", markersize=8)
     found = dict(color=KINDS[arm[:2]]["color"], marker=KINDS[arm[:2]]["marker"], linestyle="none", markersize=8)
     if "ratio" in arm:
-        return found | dict(marker="P")
+        found |= dict(marker="P", markersize=11)  # around the markers that lie on the same spot
     return found | ({} if "reward" in arm else dict(markerfacecolor="none", markeredgewidth=1.8))

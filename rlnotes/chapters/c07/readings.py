@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 
 from rlnotes.chapters.c07.studies import ARMS, BETAS, SIZES, UNPENALISED
+from rlnotes.exact.groups import wasted_share
 from rlnotes.studies.tables import Table, died, grids
-from rlnotes.studies.verdicts import Verdict, judge
+from rlnotes.studies.verdicts import Verdict, judge, paired_difference
 
 TASKS = tuple(BETAS)
 SIZE = 16  # of a group: the one with which the others are compared
 ORDER = (*ARMS, *(f"grpo, G = {size}" for size in SIZES))  # of the arms of both tables
 LATE = 3  # measurements of which the end is the mean
+SAME_RATE = "1e-3"  # at which the penalties are compared beside their own: it was tried for all of them
 
 
 def chosen(table: Table, task: str) -> dict[str, str]:
@@ -57,6 +59,46 @@ def groups(table: Table, tasks: Sequence[str] = TASKS) -> list[dict[str, Any]]:
             row |= {f"mean less G = {SIZE}": told, "greedy": table.last(name, "greedy", 1).mean()}
             found.append(row | {"died": deaths(table, name)})
     return found
+
+
+def by_task(rows: Sequence[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
+    """A row for each arm of a table with a row for each arm on each task: ``columns`` of every task, side by side."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        own = found.setdefault(row["arm"], {"arm": row["arm"]})
+        own |= {f"{row['task']}: {column}": row.get(column, "") for column in columns}
+    return list(found.values())
+
+
+def seed_by_seed(table: Table, tasks: Sequence[str] = TASKS) -> list[dict[str, Any]]:
+    """A row for each size of a group: mean accuracy less that of groups of 16, with its interval over the ten pairs of
+    runs, as if each had a start of its own.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for task in tasks:
+        own = chosen(table, task)
+        base = table.mean(own[f"grpo, G = {SIZE}"], "accuracy")
+        for arm in (arm for arm in own if not arm.endswith(f" {SIZE}")):
+            gap = paired_difference(table.mean(own[arm], "accuracy"), base)
+            found.setdefault(arm, {"arm": arm})[task] = f"{gap.value:+.3f} ± {gap.high - gap.value:.3f}"
+    return list(found.values())
+
+
+def equal_shares(chances: np.ndarray, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """Share of equal groups to expect of ``chances`` (prompts,) of a right answer, a row for each size of a group: the
+    mean over prompts, and what the mean chance would give, which is something else.
+
+    >>> equal_shares(np.array([0.0, 0.5]), [4])
+    [{'G': 4, 'mean over prompts': 0.5625, 'of the mean p': 0.3203125}]
+    """
+    return [
+        {
+            "G": size,
+            "mean over prompts": float(np.mean([wasted_share(size, float(p)) for p in chances])),
+            "of the mean p": wasted_share(size, float(chances.mean())),
+        }
+        for size in sizes
+    ]
 
 
 def equal_early(table: Table, name: str) -> float:
