@@ -189,7 +189,7 @@ def test_with_a_clip_the_kl_of_round_1_tells_the_lost_runs_better_than_the_clip_
     runs = [row for task in TASKS for row in readings.from_the_best(RUNS, task)]
     lost = [row for row in runs if row["sampled"][-1] < 0.5]
     assert len(runs) == 70 and len(lost) == 9 and {row["task"] for row in lost} == {"misled"}
-    above = [row for row in runs if row["kl"][0] > 0.6]
+    above = [row for row in runs if row["kl"][0] > readings.FAR]
     assert len(above) == 9 and sum(row in lost for row in above) == 8
     eight = [row for row in runs if row["task"] == "misled" and row["rate"] > 3e-3]
     assert len(eight) == 8 and all(row in lost for row in eight)
@@ -360,6 +360,11 @@ def test_clip_ends_well_in_each_run_and_falls_less_than_unclipped_at_half_its_ra
     assert only == {"unclipped"}
 
 
+def test_the_rate_of_clip_hardly_matters_on_needle():
+    tuned = readings.by_rate(RUNS, "needle", "clip").mean(1)
+    assert [round(pick(tuned), 2) for pick in (min, max)] == [0.76, 0.82]
+
+
 def test_without_its_two_lost_runs_unclipped_has_a_mean_of_78_on_misled():
     kept = [score(r) for r in readings.chosen(RUNS, "reported", "misled", "unclipped") if r["sampled"][-1] > 0.5]
     assert len(kept) == 13 and round(float(np.mean(kept)), 2) == 0.78
@@ -380,6 +385,7 @@ def test_the_log_of_the_exercise_has_its_largest_kl_where_it_gains_most():
     change = np.diff([r["accuracy"] for r in log])
     assert len(log) == 17 and int(change.argmax()) + 1 == int(np.argmax([r["kl_old"] for r in log])) == 14
     assert [i + 1 for i in np.flatnonzero(change < -readings.FALL)] == [8, 13]
+    assert log[14]["kl_old"] == 0.728 and round(change[13], 2) == 0.33
     assert abs(change + readings.FALL).min() > 0.01  # two decimals are enough to tell
 
 
@@ -468,7 +474,7 @@ def test_one_round_on_seven_seeds():
         arm: sum(a["J"] > b["J"] for a, b in zip(arms[arm], arms["clip"], strict=True)) for arm in ("unclipped", "stop")
     }
     assert above == {"unclipped": 5, "stop": 4} and {r["updates"] for r in arms["stop"]} == {1, 2, 3}
-    assert sum(b["kl_reference"] > a["kl_reference"] for a, b in zip(before, arms["penalty"], strict=True)) == 6
+    assert [b["kl_reference"] > a["kl_reference"] for a, b in zip(before, arms["penalty"], strict=True)] == nearer
     assert all(
         max(a["kl"], b["kl"]) < c["kl"] for a, b, c in zip(arms["clip"], arms["stop"], arms["penalty"], strict=True)
     )

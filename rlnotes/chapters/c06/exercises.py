@@ -1,5 +1,6 @@
 """Exercises of chapter 06, PPO."""
 
+import re
 from functools import cache
 from typing import Any
 
@@ -42,11 +43,11 @@ def _tools() -> tuple[str, ...]:
 
 
 def _tool_names(answer) -> Any:
-    """The answer; a "penalty alone" is a "penalty" here."""
+    """The answer; a "penalty alone" is a "penalty" here, and so is a "penalty_alone"."""
     value = answer() if callable(answer) else answer
     if not isinstance(value, list | tuple):
         return value
-    return tuple(name.removesuffix(" alone") if isinstance(name, str) else name for name in value)
+    return tuple(re.sub("[ _]alone$", "", name) if isinstance(name, str) else name for name in value)
 
 
 _PROBES: dict[str, tuple[list[float], list[float], float]] = {

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rlnotes.chapters.c06.experiment import ARMS, RATES, REPORTED, best_rates, score
-from rlnotes.chapters.c06.readings import Rows, by_rate, chosen, from_the_best, rates_of
+from rlnotes.chapters.c06.readings import FAR, Rows, by_rate, chosen, from_the_best, rates_of
 from rlnotes.notebook.figures import STYLES, new_figure
 
 EPSILON = 0.2
@@ -39,7 +39,8 @@ def push_map(ratio: np.ndarray, advantages: np.ndarray, height: float = 3.7) -> 
     axis.set_title(f"{len(ratio)} tokens: how far each has gone, and how hard it is pushed", fontsize=10)
     axis.legend(frameon=False, fontsize=8, loc="upper left")
     words = (
-        f"{len(ratio)} tokens by ratio, 0.05 to {ratio.max():.2f}, and push, {push.min():.1f} to {push.max():.1f}. "
+        f"{len(ratio)} tokens by ratio, {ratio.min():.2f} to {ratio.max():.2f}, and push, "
+        f"{push.min():.1f} to {push.max():.1f}. "
         f"{kinds[0][0].sum()} are in the band from 0.8 to 1.2 and pushed. {kinds[2][0].sum()} are outside where their "
         f"advantage wanted them, without a push. {kinds[1][0].sum()} are outside on the wrong side and still pushed."
     )
@@ -85,7 +86,7 @@ def experiment(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
 
 def first_rounds(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
     """Where each run of ``clip`` ends, over what its first round logged: clip fraction left, KL(old, new) right. Filled
-    marks are runs at the best rate, empty ones those at 2 to 16 times it.
+    marks are runs at the best rate, empty ones those at 2 to 16 times it; ``FAR`` is dotted.
     """
     figure, axes = new_figure(2, width=4.6, height=3)
     columns, words = {"clipped": "clip fraction of round 1", "kl": "KL(old, new) after round 1, nats"}, []
@@ -107,5 +108,6 @@ def first_rounds(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
     for axis, ticks in zip(axes, ((0.02, 0.05, 0.1, 0.2, 0.4), (0.01, 0.03, 0.1, 0.3, 1, 3)), strict=True):
         axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axis.minorticks_off()
+    axes[1].axvline(FAR, color="0.4", linewidth=1, linestyle=":")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    return figure, "; ".join(words) + "."
+    return figure, "; ".join(words) + f"; dotted at {FAR:g} nats."

@@ -17,6 +17,7 @@ SCORES = {"mean": score, "end": lambda row: row["sampled"][-1]}
 """the mean accuracy after the rounds, and that after the last"""
 FALL, LEAST = 0.05, 0.5  # of held-out accuracy: a round falls that loses more; falls are counted where it was so high
 TOP = 0.9  # of held-out accuracy: a second cut, chosen after the runs were seen
+FAR = 0.6  # nats to the old policy after round 1: a limit chosen after the runs were seen
 PHASES = (0.5, 0.7, 0.9, 0.95, 0.98, 1.01)  # of the accuracy before a round
 HIDDEN, HIDDEN_SEED = ("penalty alone", "stop", "unclipped", "clip"), 6  # of an exercise: in this order
 Rows = Sequence[dict[str, Any]]
