@@ -55,7 +55,8 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "verl, loss_agg_mode=seq-mean-token-sum-norm, loss_scale_factor not set. Two micro-batches, as many "
+            "verl, loss_agg_mode=seq-mean-token-sum-norm, loss_scale_factor not set, responses padded to the longest "
+            "of their micro-batch. Two micro-batches, as many "
             f"responses in each; the longest has {WIDTHS[0]} tokens in one and {WIDTHS[1]} in the other. What is the "
             "share of a token of the first, beside one of the second?",
             (
@@ -67,7 +68,7 @@ QUIZ = Quiz(
                 ),
                 Choice(
                     "The same: the constant is Dr. GRPO's.",
-                    "Not set, the constant is the longest response of the micro-batch. Set it to the largest length "
+                    "Not set, the constant is the padded width of the micro-batch. Set it to the largest length "
                     "allowed.",
                 ),
                 Choice(
