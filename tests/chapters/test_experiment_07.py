@@ -8,10 +8,18 @@ from rlnotes.chapters.c07 import readings
 from rlnotes.chapters.c07.live import live_run
 from rlnotes.chapters.c07.penalty_gradients import mean_gradient, policy_of
 from rlnotes.chapters.c07.readings import frontier
-from rlnotes.chapters.c07.rounds import chances, held_out, shipped_start
+from rlnotes.chapters.c07.rounds import chances, held_out, shipped_start, start_chances
+from rlnotes.chapters.c07.studies import BETAS
 from rlnotes.exact import tokens
 from rlnotes.exact.token_divergences import sequence_kl
+from rlnotes.lm.config import preset_config
+from rlnotes.lm.model import Transformer
+from rlnotes.lm.rollout import Rollout
+from rlnotes.lm.sampler import token_logp
+from rlnotes.lm.tasks import Needle
+from rlnotes.lm.warm_start import load_weights
 from rlnotes.objectives import KLPenalty
+from rlnotes.studies.contest import STARTS
 from rlnotes.studies.tables import Table, load_rows, load_table
 
 
@@ -23,6 +31,28 @@ def test_the_frontier_is_where_the_best_policy_is_and_a_penalty_of_its_slope_tou
     assert J - betas * KL == pytest.approx(best)
     other = J[:, None] - betas * KL[:, None]  # every point of it, under every penalty
     assert (other.max(0) == np.diag(other)).all()
+
+
+def test_what_is_best_on_needle_and_that_k1_in_the_reward_ends_there():
+    task = Needle()
+    policy = Transformer(preset_config("tiny", len(task.vocabulary), task.prompt_length + task.max_response_length))
+    asked = task.sample(64, torch.Generator().manual_seed(0), "heldout").prompts
+    for start in range(STARTS):
+        load_weights(policy, "needle", task.size, "tiny", start)
+        with torch.no_grad():
+            logp = token_logp(policy, Rollout.of_responses(asked, task.solve(asked), task.vocabulary.eos))
+        assert logp[:, : task.size].exp() == pytest.approx(task.rare, rel=0.06)
+    J, KL = frontier(np.array([task.rare]), np.array([BETAS["needle"]]), task.size)
+    assert (round(J[0], 3), round(KL[0], 2)) == (0.568, 6.19)
+    (row,) = (row for row in readings.penalties(RUNS, ["needle"]) if row["arm"] == "k1 in reward")
+    assert (round(row["accuracy"], 3), round(row["KL"], 2)) == (0.556, 6.25)
+
+
+def test_the_star_of_misled_is_a_mean_over_prompts():
+    p = np.concatenate(start_chances())
+    assert [round(float(x), 3) for x in (p.mean(), np.median(p))] == [0.077, 0.003]
+    found = [frontier(np.array([chance]), np.array([0.2]))[0][0] for chance in (p.mean(), np.median(p))]
+    assert [round(float(x), 2) for x in (*found, frontier(p, np.array([0.2]))[0][0])] == [0.93, 0.30, 0.42]
 
 
 def test_the_live_run_is_the_stored_one():

@@ -135,9 +135,8 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "a penalty in the reward is part of the advantages, which add up to 0 in each group: the loss would stay "
             "near 0": ("c", ...),
-            "k3 in the loss pulls back. Once nothing but the penalty is left, its loss falls; here it rises": (
-                ("a", ...)
-            ),
+            "k3 in the loss pulls back. Once nothing but the penalty is left, its loss falls; here it rises to 4.8 and "
+            "stays high": ("a", ...),
         },
         hints=("Find the steps at which no reward pushes. What is left in the gradient there, and does it pull back?",),
     ),

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from rlnotes.chapters.c07.readings import SAME_RATE, TASKS, chosen, equal_early, frontier
 from rlnotes.chapters.c07.studies import BETAS, SIZES, UNPENALISED
+from rlnotes.lm.tasks import Needle
 from rlnotes.notebook.figures import STYLES, new_figure
 from rlnotes.studies.tables import Table, grids
 
@@ -79,8 +80,8 @@ def groups(table: Table) -> tuple[Figure, str]:
 
 def penalties(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]:
     """The penalties by their tuning runs, a row for each task. Left: the mean score over the rate. Right: where
-    each arm ends at one rate, the same for all, accuracy over KL to the reference; for the first task with the best
-    that any policy can do, from the ``chances`` of right answers of each start.
+    each arm ends at one rate, the same for all, accuracy over KL to the reference; with the best that
+    any policy can do, from the ``chances`` of right answers of each start of the first task.
     """
     figure, axes = new_figure(2 * len(TASKS), width=4.8, height=3.2)
     apart, words = replace(table, rows=table.tuning), []
@@ -107,11 +108,15 @@ def penalties(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]
         right.set_xlim(-0.02 * right.get_xlim()[1], 1.05 * right.get_xlim()[1])
         right.set_ylim(-0.02, 1.02)
     betas = np.geomspace(0.01, 10, 200)
-    J, KL = np.mean([frontier(own, betas) for own in chances], 0)
-    axes[1].plot(KL, J, color="0.5", linewidth=1.2, zorder=0)
-    best_J, best_KL = np.mean([frontier(own, np.array([BETAS[TASKS[0]]])) for own in chances], 0)[:, 0]
-    axes[1].plot(best_KL, best_J, "*", color="0.2", markersize=13, label="best policy under the penalty")
-    words.insert(0, f"best policy on {TASKS[0]}: {best_J:.2f} at {best_KL:.2f} nats")
+    kinds = {"misled": (chances, 1), "needle": ([np.array([Needle().rare])], Needle().size)}
+    for task, axis in zip(TASKS, axes[1::2], strict=True):
+        starts, positions = kinds[task]
+        J, KL = np.mean([frontier(own, betas, positions) for own in starts], 0)
+        axis.plot(KL, J, color="0.5", linewidth=1.2, zorder=0)
+        star = [frontier(own, np.array([BETAS[task]]), positions) for own in starts]
+        best_J, best_KL = np.mean(star, 0)[:, 0]
+        axis.plot(best_KL, best_J, "*", color="0.2", markersize=13, label="best policy under the penalty", zorder=1)
+        words.append(f"best policy on {task}: {best_J:.2f} at {best_KL:.2f} nats")
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure, "; ".join(words) + "."
 

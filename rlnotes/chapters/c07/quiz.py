@@ -83,7 +83,7 @@ QUIZ = Quiz(
             (
                 Choice(
                     "Raise kl_loss_coef.",
-                    "The mean gradient of k1 in the loss is 0, and so it is times any coefficient. The noise grows.",
+                    "Whatever the coefficient, its mean gradient knows nothing of the reference. The noise grows.",
                 ),
                 Choice(
                     "Set kl_loss_type to k2, or to k1+.",

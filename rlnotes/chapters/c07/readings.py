@@ -141,19 +141,20 @@ def at_rate(table: Table, rate: str, tasks: Sequence[str] = TASKS) -> list[dict[
     return found
 
 
-def frontier(chances: np.ndarray, betas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def frontier(chances: np.ndarray, betas: np.ndarray, positions: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """J and KL (betas,) of the best policy under a penalty, for a reference whose one right answer has the ``chances``
-    (prompts,): the odds of that answer grow by exp(1 / beta), and among wrong ones nothing changes.
+    (prompts,): the odds of that answer grow by exp(1 / beta), and among wrong ones nothing changes. With ``positions``
+    each is right by such a chance of its own, and pays its share of the reward.
 
     >>> J, KL = frontier(np.array([0.5]), np.array([1.0]))
     >>> print(J.round(3), KL.round(3))  # odds of e; log 2 less the entropy of 0.731
     [0.731] [0.111]
     """
-    odds = np.log(chances) - np.log1p(-chances) + 1 / np.asarray(betas)[:, None]
+    odds = np.log(chances) - np.log1p(-chances) + 1 / (positions * np.asarray(betas)[:, None])
     right = -np.logaddexp(0.0, -odds)  # log of its new chance
     wrong = -np.logaddexp(0.0, odds)
     kl = np.exp(right) * (right - np.log(chances)) + np.exp(wrong) * (wrong - np.log1p(-chances))
-    return np.exp(right).mean(1), kl.mean(1)
+    return np.exp(right).mean(1), positions * kl.mean(1)
 
 
 def live(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
