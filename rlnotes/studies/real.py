@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -26,7 +27,7 @@ import numpy as np
 import torch
 
 from rlnotes.bridge.real.config import RealConfig
-from rlnotes.files import csv_text, read_lines, replace_text
+from rlnotes.files import csv_text, read_lines, replace_text, sole_writer
 from rlnotes.objectives import RECIPES
 from rlnotes.processes import end_with_parent
 from rlnotes.studies.study import described
@@ -184,10 +185,10 @@ def table(out: Path, base: RealConfig, seeds: int) -> tuple[str, dict[str, Any]]
 
 def verdicts(out: Path, seeds: int) -> Iterator[str]:
     """Lines: how fast, how high, and what may be said of each method beside the first of its kind."""
-    alone = [rows_of(log_of(out, ALONE.name, seed)) for seed in range(seeds)]
-    times = [found for rows in alone if rows and (found := to_goal(rows)) is not None]
+    alone = [rows_of(log_of(out, ALONE.name, seed)) for seed in range(seeds) if is_whole(out, ALONE.name, seed)]
+    times = [inf if (found := to_goal(rows)) is None else found for rows in alone]
     if times:
-        each = ", ".join(f"{one:.1f}" for one in times)
+        each = ", ".join(f"{one:.1f}" if one < inf else "no" for one in times)
         yield f"{GOAL:.0%} sampled after {each} seconds of steps; median of {len(times)} seeds {median(times):.1f}"
         speeds = [row["tokens_per_second"] for rows in alone for row in rows[5:] if "step" in row]
         yield f"{median(speeds):,.0f} tokens a second sampled"
@@ -210,6 +211,14 @@ def verdicts(out: Path, seeds: int) -> Iterator[str]:
             yield f"{name}: {said}"
 
 
+def claim(out: Path, base: RealConfig) -> None:
+    """Note in ``out`` the settings that all runs share. Raises ``ValueError`` if it holds runs of other settings."""
+    note, settings = out / "settings.json", json.dumps(asdict(base), indent=1) + "\n"
+    if note.exists() and note.read_text(encoding="utf-8") != settings:
+        raise ValueError(f"{note} tells other settings; choose another folder for --out, or give those settings")
+    replace_text(note, settings)
+
+
 def main() -> None:
     """Make the runs that are missing, as far as the time goes, and write the table."""
     parser = argparse.ArgumentParser(prog="python -m rlnotes.studies.real", description=__doc__)
@@ -222,7 +231,14 @@ def main() -> None:
     given = parser.parse_args()
     end = time.time() + given.seconds
     changes = {name: json.loads(value) for name, value in (one.split("=", 1) for one in given.set)}
-    base = replace(BASE, model=prepared(given.model, given.out), **changes)
+    with sole_writer(given.out):
+        base = replace(BASE, model=prepared(given.model, given.out), **changes)
+        claim(given.out, base)
+        make_all(given, base, end)
+
+
+def make_all(given: argparse.Namespace, base: RealConfig, end: float) -> None:
+    """The runs, side by side but for the first; then the table and the verdicts."""
     try:
         for seed in range(min(3, given.seeds)):
             print(make(given.out, base, end, (ALONE.name, seed)), flush=True)

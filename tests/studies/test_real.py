@@ -45,13 +45,13 @@ def test_the_table_holds_the_runs_that_are_whole(tmp_path: Path):
 
 def test_verdicts_compare_with_the_first_of_a_kind_seed_by_seed(tmp_path: Path):
     for seed in range(3):
-        write_log(tmp_path, "alone", seed, [0.2] * 5 + [0.8, 0.9 + seed / 100])
+        write_log(tmp_path, "alone", seed, [0.2] * 5 + [0.8, 0.8 if seed == 1 else 0.9])
         write_log(tmp_path, "pg_is, int4", seed, [0.5 + seed / 10])
         write_log(tmp_path, "minirl, int4", seed, [0.7 + seed / 10])
         write_log(tmp_path, "grpo, int4", seed, [0.5 - seed / 10])
     said = list(real.verdicts(tmp_path, 3))
     assert said[:2] == [
-        "85% sampled after 14.0, 14.0, 14.0 seconds of steps; median of 3 seeds 14.0",
+        "85% sampled after 14.0, no, 14.0 seconds of steps; median of 3 seeds 14.0",
         "10 tokens a second sampled",
     ]
     assert any(line.startswith("minirl, int4: 0.700, 0.800, 0.900") and line.endswith("better") for line in said)
@@ -74,3 +74,10 @@ def test_time_to_the_goal(accuracies: list[float], found: float | None):
 def test_every_arm_has_settings_that_can_be():
     for arm in real.ARMS.values():
         replace(BASE, **arm.changes)
+
+
+def test_a_folder_has_runs_of_one_setting(tmp_path: Path):
+    real.claim(tmp_path, real.BASE)
+    real.claim(tmp_path, real.BASE)
+    with pytest.raises(ValueError, match="other settings"):
+        real.claim(tmp_path, replace(real.BASE, prompts=4))
