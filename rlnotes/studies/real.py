@@ -1,11 +1,12 @@
-"""The methods of the course against each other on a real model, on one GPU: many short runs side by side.
+"""The methods of the course against each other on a real model, on a GPU or several: many short runs side by side.
 
     python -m rlnotes.studies.real --model FOLDER_OR_GGUF --out OUT --workers 6 --seconds 500
 
 First the first run alone, for each seed, by which speed is judged. Then the others, all arms of a seed before the next
 seed. Every run leaves its log, ``OUT/logs/ARM/SEED.jsonl``, line by line; those that are there to their end are not
-made again, so that the same command goes on. In the end ``OUT/18_real.csv`` and ``.json`` hold all runs that are whole,
-in the form of the other tables (:mod:`rlnotes.studies.tables`), and the verdicts are printed.
+made again, so that the same command goes on. ``--only`` names kinds of runs. In the end ``OUT/18_real.csv`` and
+``.json`` hold all runs that are whole, in the form of the other tables (:mod:`rlnotes.studies.tables`), and the
+verdicts are printed.
 """
 
 import argparse
@@ -64,7 +65,8 @@ EXACT = [Arm(name, "none", dict(recipe=name)) for name in OBJECTIVES]
 INT4 = [Arm(f"{name}, int4", "int4", dict(recipe=name, rollout_weights="int4", spread=4)) for name in OBJECTIVES]
 STALE = [Arm(f"{name}, stale", "stale", dict(recipe=name, refresh=8)) for name in OBJECTIVES[:4]]
 INT8 = [Arm(f"{name}, int8", "int8", dict(recipe=name, rollout_weights="int8", spread=4)) for name in OBJECTIVES[1:3]]
-ARMS = {arm.name: arm for arm in (ALONE, FORM, *EXACT, *INT4, *STALE, *INT8)}
+KINDS = dict(alone=[ALONE], form=[FORM], exact=EXACT, int4=INT4, stale=STALE, int8=INT8)
+ARMS = {arm.name: arm for kind in KINDS.values() for arm in kind}
 
 
 def jobs(seeds: int) -> Iterator[tuple[str, int]]:
@@ -95,6 +97,15 @@ def is_whole(out: Path, arm: str, seed: int) -> bool:
     """Whether a run is there to its end."""
     rows = rows_of(log_of(out, arm, seed))
     return bool(rows) and rows[-1].get("ended", False)
+
+
+def begin(number: Any) -> None:
+    """In a new worker: end with the parent, and take the next card in turn."""
+    end_with_parent()
+    if torch.cuda.is_available():
+        with number.get_lock():
+            torch.cuda.set_device(number.value % torch.cuda.device_count())
+            number.value += 1
 
 
 def make(out: Path, base: RealConfig, end: float, job: tuple[str, int]) -> str:
@@ -226,6 +237,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of logs and table")
     parser.add_argument("--workers", type=int, default=6, help="runs at the same time")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", default=[*KINDS], choices=[*KINDS], help="kinds of runs")
     parser.add_argument("--seconds", type=float, default=500, help="after which no step is begun")
     parser.add_argument("--set", nargs="*", default=[], help="NAME=VALUE in JSON, of the settings that all runs share")
     given = parser.parse_args()
@@ -239,15 +251,16 @@ def main() -> None:
 
 def make_all(given: argparse.Namespace, base: RealConfig, end: float) -> None:
     """The runs, side by side but for the first; then the table and the verdicts."""
+    wanted = {arm.name for kind in given.only for arm in KINDS[kind]}
     try:
-        for seed in range(min(3, given.seeds)):
+        for seed in range(min(3, given.seeds) if ALONE.name in wanted else 0):
             print(make(given.out, base, end, (ALONE.name, seed)), flush=True)
         gc.collect()  # graphs and their memory
         torch.cuda.empty_cache()
         work = partial(make, given.out, base, end)
         context = get_context("spawn")
-        with ProcessPoolExecutor(given.workers, mp_context=context, initializer=end_with_parent) as pool:
-            for said in pool.map(work, jobs(given.seeds)):
+        with ProcessPoolExecutor(given.workers, context, begin, (context.Value("i"),)) as pool:
+            for said in pool.map(work, (job for job in jobs(given.seeds) if job[0] in wanted)):
                 print(said, flush=True)
     finally:
         text, note = table(given.out, base, given.seeds)
