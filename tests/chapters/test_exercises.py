@@ -21,7 +21,7 @@ COURSE = Path(__file__).parents[2] / "course"
 
 def exercises() -> dict[str, Exercise]:
     found = {}
-    for path in sorted(COURSE.glob("*.ipynb")):
+    for path in sorted([*COURSE.glob("*.ipynb"), *COURSE.glob("deeper/*.ipynb")]):
         source = path.read_text(encoding="utf-8")
         for name in re.findall(r'check\(\\"([\d.]+)\\"', source):
             found[name] = find(name)
@@ -33,9 +33,9 @@ EXERCISES = exercises()
 
 def cells(name: str) -> tuple[str, str]:
     """The cell that checks exercise ``name``, and the folded solution after it."""
-    (path,) = COURSE.glob(f"{name.split('.')[0]}_*.ipynb")
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    sources = ["".join(cell["source"]) for cell in notebook["cells"]]
+    paths = [*COURSE.glob(f"{name.split('.')[0]}_*.ipynb"), *COURSE.glob(f"deeper/{name.split('.')[0]}_*.ipynb")]
+    notebooks = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    sources = ["".join(cell["source"]) for notebook in notebooks for cell in notebook["cells"]]
     (i,) = [i for i, source in enumerate(sources) if f'check("{name}"' in source]
     solution = re.search(r"<details><summary>Solution</summary>\s+```python\n(.*?)```", sources[i + 1], re.DOTALL)
     assert solution, f"no folded solution after the cell of exercise {name}"

@@ -113,16 +113,16 @@ def test_the_alarm_rings_over_no_fall(answer: Any):
         ("06.1", 0.25, "half of a half"),
         ("06.1", 1.05, "no edge is in play"),
         ("06.1", "1", "without quotes"),
-        ("06.6", 15, "512 / 128"),
-        ("06.6", 31, "n multiplies both sizes"),
-        ("06.6", 6, "only the first pass"),
-        ("06.6", 1, "Count the others"),
-        ("06.6", 8, "first update"),
-        ("06.6", 4, "one pass"),
-        ("06.6", 3, "both passes"),
-        ("06.6", 64, "n does not enter"),
-        ("06.6", 56, "leave n out"),
-        ("06.6", 63, "counts prompts"),
+        ("06.5", 15, "512 / 128"),
+        ("06.5", 31, "n multiplies both sizes"),
+        ("06.5", 6, "only the first pass"),
+        ("06.5", 1, "Count the others"),
+        ("06.5", 8, "first update"),
+        ("06.5", 4, "one pass"),
+        ("06.5", 3, "both passes"),
+        ("06.5", 64, "n does not enter"),
+        ("06.5", 56, "leave n out"),
+        ("06.5", 63, "counts prompts"),
     ],
 )
 def test_a_number_that_is_known_to_be_wrong_is_named(name: str, answer: float, said: str):
@@ -132,7 +132,7 @@ def test_a_number_that_is_known_to_be_wrong_is_named(name: str, answer: float, s
 
 @pytest.mark.parametrize(
     ("name", "answer"),
-    [("06.6", 7), ("06.6", 7.0)],
+    [("06.5", 7), ("06.5", 7.0)],
 )
 def test_a_number_is_right_as_precisely_as_it_is_asked_for(name: str, answer: float):
     assert grade(find(name), answer).status == "right"
@@ -204,10 +204,10 @@ def test_a_forward_loop_and_a_discount_are_named():
             weights(lam, len(values)) * (np.append(values[1:], reward) - values)
         )
 
-    assert "from the end" in grade(find("06.5"), forward).reason
-    assert "not from the first token" in grade(find("06.5"), summed(lambda lam, n: lam ** np.arange(n))).reason
-    assert "begins at the first token" in grade(find("06.5"), summed(lambda lam, n: np.ones(n))).reason
-    assert "gamma is 1" in grade(find("06.5"), discounted).reason
+    assert "from the end" in grade(find("06.6"), forward).reason
+    assert "not from the first token" in grade(find("06.6"), summed(lambda lam, n: lam ** np.arange(n))).reason
+    assert "begins at the first token" in grade(find("06.6"), summed(lambda lam, n: np.ones(n))).reason
+    assert "gamma is 1" in grade(find("06.6"), discounted).reason
 
 
 def test_a_weighted_error_and_a_sum_of_two_are_named():
@@ -218,8 +218,8 @@ def test_a_weighted_error_and_a_sum_of_two_are_named():
         td = np.append(values[1:], reward) - values
         return td + lam * np.append(td[1:], 0.0)
 
-    assert "one TD error for each token" in grade(find("06.5"), weighted).reason
-    assert "sum of two TD errors" in grade(find("06.5"), of_two).reason
+    assert "one TD error for each token" in grade(find("06.6"), weighted).reason
+    assert "sum of two TD errors" in grade(find("06.6"), of_two).reason
 
 
 def test_the_advantages_of_a_reader_who_counts_lambda_from_the_first_token_are_named():
@@ -227,5 +227,5 @@ def test_the_advantages_of_a_reader_who_counts_lambda_from_the_first_token_are_n
         errors = np.append(values[1:], reward) - values
         return np.array([sum(lam**k * errors[k] for k in range(t, len(errors))) for t in range(len(errors))])
 
-    verdict = grade(find("06.5"), counted)
+    verdict = grade(find("06.6"), counted)
     assert verdict.known and "distance from this token" in verdict.reason

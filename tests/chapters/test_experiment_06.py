@@ -190,7 +190,7 @@ def test_with_a_clip_the_kl_of_round_1_tells_the_lost_runs_better_than_the_clip_
     lost = [row for row in runs if row["sampled"][-1] < 0.5]
     assert len(runs) == 70 and len(lost) == 9 and {row["task"] for row in lost} == {"misled"}
     above = [row for row in runs if row["kl"][0] > readings.FAR]
-    assert len(above) == 9 and sum(row in lost for row in above) == 8
+    assert len(above) == 8 and all(row in lost for row in above)  # one lost run is below the limit
     eight = [row for row in runs if row["task"] == "misled" and row["rate"] > 3e-3]
     assert len(eight) == 8 and all(row in lost for row in eight)
     assert round(min(row["clipped"][0] for row in eight), 3) == 0.137
@@ -333,10 +333,16 @@ def test_a_stop_insures_against_a_rate_four_times_too_high_and_costs_below():
 def test_in_short_both_tasks_have_all_arms_at_their_best_rates():
     found = readings.in_short(RUNS, TASKS)
     assert [row["arm"] for row in found] == ["untrained", *ARMS] * 2
-    assert "mean − clip" in found[1] and not {"lowest end", "worst fall"} & set(found[1])
+    assert {key: found[8][key] for key in ("speed", "end", "speed against clip", "end against clip")} == {
+        "speed": pytest.approx(0.879, abs=5e-4),
+        "end": pytest.approx(0.959, abs=5e-4),
+        "speed against clip": "better (+0.043 to +0.079)",
+        "end against clip": "worse (-0.068 to -0.011)",
+    }
+    assert not any(row["speed against clip"] for row in found if row["arm"] in ("untrained", "clip"))
     assert [row["rate"] for row in found[1:5]] == ["0.0004", "0.0004", "0.0008", "0.0008"]
     assert [row["rate"] for row in found[6:]] == ["0.0004", "0.0004", "0.0064", "0.0064"]
-    assert [row["updates"] for row in found] == ["–", "16", "16", "4", "3", "–", "16", "16", "1", "1"]
+    assert [row["updates"] for row in found] == ["", "16", "16", "4", "3", "", "16", "16", "1", "1"]
 
 
 def test_a_stop_in_two_halves_is_split_at_the_best_rate_of_clip():
@@ -511,5 +517,5 @@ def test_trained_critics_hardly_see_errors_and_a_small_lambda_pays_for_it():
         found = {
             key: np.mean([r[key] for r in rows if r["updates"] == updates]) for key in exact if key not in ("critic",)
         }
-        assert found["right"] - found["wrong"] < 0.15
+        assert [round(found[key], 2) for key in ("right", "wrong")] == ([0.36, 0.3] if updates == 320 else [0.41, 0.29])
         assert found["lam 1"] > 0.98 and found["lam 0.5"] < 0.72 and found["lam 0"] < 0.6

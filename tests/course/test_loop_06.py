@@ -93,6 +93,10 @@ def test_chapter_06_one_step_leaves_the_band_at_any_epsilon_and_a_small_rate_kee
     one = {epsilon: ratios_of(made, epsilon, 1)[-1].max().item() for epsilon in (0.1, 0.2)}
     assert one[0.1] == pytest.approx(one[0.2]) and one[0.2] > 1.1
     assert ratios_of(made, 0.2, 4, 1e-6)[-1].max().item() < 1.1
+    ratio, A = ratios_of(made, 0.2, 4)[-1], made.advantages[made.rollout.mask]
+    assert not ((A > 0) & (ratio < 0.8)).any(), "the squares of the push map are bad tokens"
+    hardest = (ratio * -A)[(A < 0) & (ratio > 1.2)].max().item()
+    assert round(hardest, 1) == {0: 0.8, 1: 3.3, 2: 1.2}[seed]
 
 
 @SEEDS

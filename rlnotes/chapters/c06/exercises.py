@@ -278,7 +278,7 @@ EXERCISES: dict[str, Exercise] = {
         },
         hints=("Which two tools keep the first KL small? Of the two others, which keeps the second one small?",),
     ),
-    "06.6": Exercise(
+    "06.5": Exercise(
         cases=((),),
         oracle=_updates_that_may_clip,
         misconceptions={
@@ -297,7 +297,7 @@ EXERCISES: dict[str, Exercise] = {
         },
         hints=("How many updates are there in a round, and in which of them has the policy not moved yet?",),
     ),
-    "06.5": Exercise(
+    "06.6": Exercise(
         cases=(
             (1.0, np.array([0.5, 0.5, 0.5]), 0.0),
             (1.0, np.array([0.4, 0.7, 0.1, 0.9]), 0.95),

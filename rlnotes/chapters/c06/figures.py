@@ -73,7 +73,7 @@ def experiment(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
         start = np.mean([row["sampled"][0] for row in chosen(rows, "tuning", task, "clip")])
         left.axhline(start, color="0.4", linewidth=1, linestyle=(0, (1, 1)))
         left.annotate("untrained", (RATES[0], start), (0, 3), textcoords="offset points", fontsize=8, color="0.3")
-        left.set(xscale="log", xlabel="learning rate", ylabel="mean accuracy", title=f"{task}: by rate")
+        left.set(xscale="log", xlabel="learning rate", ylabel="mean accuracy (speed)", title=f"{task}: by rate")
         left.set_xlim(8e-5, 3.2e-2)
         right.set_xticks(range(len(ARMS)), list(ARMS), fontsize=8)
         right.set(ylabel="accuracy at the end", title=f"{task}: the end of each of {len(REPORTED)} runs")
@@ -110,4 +110,4 @@ def first_rounds(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
         axis.minorticks_off()
     axes[1].axvline(FAR, color="0.4", linewidth=1, linestyle=":")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    return figure, "; ".join(words) + f"; dotted at {FAR:g} nats."
+    return figure, "; ".join(words) + f"; dotted: a limit of {FAR:g} nat."

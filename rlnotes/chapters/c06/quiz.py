@@ -26,7 +26,6 @@ def _fork() -> tuple[float, float]:
 
 PROMISED, TRUE = _fork()
 RATIO = 4  # of a bad token
-VALUE, TOKENS = 0.9, 9  # a critic that says the mean reward at every token
 
 QUIZ = Quiz(
     "Quiz of chapter 06",
@@ -136,24 +135,23 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            f"A critic has learned the mean reward, {VALUE:g}, and says it before every token. A response of "
-            f"{TOKENS} tokens goes wrong at token 4 and gets reward 0. With γ = 1 and λ = 0, which token gets the "
-            "blame?",
+            "Two colleagues run PPO with a clip of 0.2, each on a task of their own. Both log a clip fraction of 0.15 "
+            "in the first round. What do you tell them?",
             (
                 Choice(
-                    "Token 4, which is wrong.",
-                    "That needs a critic that sees the mistake: its value would have to fall after token 4. This "
-                    f"one says {VALUE:g} before and after, so the advantage of token 4 is {VALUE - VALUE:g}.",
+                    "Both learning rates are too high: halve them.",
+                    "On `misled` the runs that began so were lost, at 8 times the best rate. On `needle` the best rate "
+                    "itself begins so. The number alone does not tell the two apart.",
                 ),
                 Choice(
-                    f"All {TOKENS}, each {-VALUE:g}.",
-                    f"That is λ = 1, where the advantage is the reward minus the value at every token: {0 - VALUE:g}.",
+                    "Both are safe: the clip holds the policy near the old one.",
+                    "The clip closes gates and holds no ratio. Nine of the 70 runs with a clip in this chapter were "
+                    "lost.",
                 ),
                 Choice(
-                    f"The last one alone, {-VALUE:g}.",
-                    "With λ = 0 the advantage is the TD error. It is the difference of two equal values everywhere "
-                    f"but at the end, where the reward 0 comes in place of {VALUE:g}. So λ < 1 is worth something "
-                    "only with a critic that sees errors.",
+                    "Nothing yet: compare with a run of the same task that worked, and watch the held-out reward.",
+                    "What is usual depends on the task. Within one task a first round far above that of a run that "
+                    "worked is a reason to look at the learning rate.",
                     right=True,
                 ),
             ),
