@@ -9,6 +9,3 @@ from rlnotes.studies.study import Study
 COMPARISONS: dict[str, Study] = {}
 for _path in sorted(Path(chapters.__path__[0]).glob("c*/studies.py")):
     COMPARISONS |= import_module(f"{chapters.__name__}.{_path.parent.name}.studies").STUDIES
-
-NOT_RUN = ("17_contest", "17_others")
-"""contests whose tables are still to be made"""
