@@ -7,6 +7,7 @@ from benchmarks import (
     explorer_moves,
     gpu_step,
     learn_reverse,
+    real_against_trl,
     reasoning_gym_tasks,
     step_against_trl,
     step_time,
@@ -45,6 +46,7 @@ def tables() -> str:
         (data_parallel.NAME, parallel_rows),
         (gpu_step.NAME, gpu_rows),
         (batched_runs.NAME, batched_rows),
+        (real_against_trl.NAME, real_rows),
     )
     for name, rows in benchmarks:
         result = read_result(name)
@@ -292,6 +294,23 @@ def batched_rows(result: Json) -> list[str]:
     if (cores := numbers.get("cores")) is not None:
         measured = f"{cores['runs_per_minute']:.0f} ({cores['runs']} runs in {cores['seconds']:.1f} s)"
         rows.append(row(f"{cores['workers']} cores of that machine, `{cores['task']}`: runs a minute", "", measured))
+    return rows
+
+
+def real_rows(result: Json) -> list[str]:
+    """A line for each way to train the real model, and what the card needs for a rollout."""
+    numbers, rows = result["numbers"], []
+    batch = f"{numbers['prompts']} prompts, {numbers['group_size']} responses each, {numbers['steps']} steps"
+    for way in real_against_trl.WAYS:
+        found = numbers[way]
+        measured = found.get("failed") or (
+            f"{found['tokens_per_second']:,.0f} tokens sampled a second; a step {found['step_seconds']:.3f} s, its "
+            f"rollout {found['rollout_seconds']:.3f} s; {found['seconds']:.1f} s in all, to {found['accuracy']:.1%}"
+        )
+        rows.append(row(f"{way}: {batch}", "", measured))
+    if "floor" in numbers:
+        measured = f"{numbers['floor']['tokens_per_second']:,.0f} tokens a second"
+        rows.append(row(f"{numbers['card']}: the floor of a rollout", "", measured))
     return rows
 
 

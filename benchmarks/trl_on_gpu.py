@@ -67,8 +67,9 @@ class Watch(TrainerCallback):
 
 
 def now() -> float:
-    """Milliseconds on the wall clock, when the GPU has done everything so far."""
-    torch.cuda.synchronize()
+    """Milliseconds on the wall clock, when a GPU, if there is one, has done everything so far."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
     return 1e3 * time.perf_counter()
 
 
