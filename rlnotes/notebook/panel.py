@@ -8,25 +8,29 @@ from rlnotes.lm.config import Metrics
 from rlnotes.notebook.figures import STYLES, new_figure
 
 PANELS = {
-    "kl": ("KL(old, new) of a token", "nats"),
+    "kl": ("KL(old, new) of a {action}", "nats"),
     "J": ("J after the update", "J"),
     "promised": ("promised: surrogate, held out", "change of J"),
     "change": ("what came of it", "change of J"),
 }
 
 
-def instrument_panel(runs: Mapping[str, Sequence[Metrics]], xlabel: str = "round") -> tuple[Figure, str]:
+def instrument_panel(
+    runs: Mapping[str, Sequence[Metrics]], xlabel: str = "round", action: str = "token"
+) -> tuple[Figure, str]:
     """Four curves of each run over its updates, and the same in words.
 
-    ``runs`` maps a name to rows that hold ``step`` and the keys of ``PANELS``, as
-    :func:`rlnotes.lm.instruments.instruments` gives them. KL has a logarithmic axis; the two changes share one, so that
-    a promise can be held against what came of it. Raises ``ValueError`` for a run without rows.
+    ``runs`` maps a name to rows that hold ``step`` and the keys of ``PANELS``, as ``instruments`` gives them, that of
+    :mod:`rlnotes.lm.instruments` for tokens and that of :mod:`rlnotes.control.instruments` for steps. KL has a
+    logarithmic axis; the two changes share one, so that a promise can be held against what came of it. Raises
+    ``ValueError`` for a run without rows.
     """
     if empty := [name for name, rows in runs.items() if not rows]:
         raise ValueError(f"runs[{empty[0]!r}] has no rows; give it the metrics of at least one update")
     figure, axes = new_figure(len(PANELS), height=2.4)
     words = []
     for axis, (key, (title, unit)) in zip(axes, PANELS.items(), strict=True):
+        title = title.format(action=action)
         for (name, rows), style in zip(runs.items(), STYLES, strict=False):
             curve = [(row["step"], row[key]) for row in rows]
             axis.plot(*zip(*curve, strict=True), label=name, markersize=3, linewidth=1.2, **style)

@@ -1,0 +1,45 @@
+"""The stored runs behind the instrument panel of chapters 03 and 05, and what is read from them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlnotes.chapters import c03
+from rlnotes.chapters.c03 import panel, readings
+from rlnotes.studies.store import four_digits
+
+STORED = json.loads((Path(c03.__path__[0]) / "03_panel.json").read_text(encoding="utf-8"))
+
+
+def test_the_table_says_what_made_it():
+    assert STORED["command"] == "python -m rlnotes.chapters.c03.panel --out 03_panel.json"
+    assert STORED["seconds"] > 0 and STORED["machine"]
+    assert [(row["arm"], row["seed"]) for row in STORED["rows"]] == [
+        (arm, s) for arm in panel.LOOPS for s in panel.SEEDS
+    ]
+    assert all(len(row[name]) == panel.BLOCKS for row in STORED["rows"] for name in panel.READ)
+
+
+@pytest.mark.parametrize("arm", panel.LOOPS)
+def test_the_first_block_of_a_run_is_made_again(arm: str):
+    """Sums in another order are enough to turn a run, so on another processor only the first block is near."""
+    again = four_digits(panel.panel_run(arm, 0, blocks=1))
+    (stored,) = (row for row in STORED["rows"] if (row["arm"], row["seed"]) == (arm, 0))
+    for name in ("largest", *panel.READ):
+        assert again[name][0] == pytest.approx(stored[name][0], rel=0.1, abs=0.01), name
+
+
+def test_a_run_falls_that_was_high_before():
+    assert readings.falls(np.array([100, 420, 300, 199, 450]))
+    assert not readings.falls(np.array([100, 199, 399, 199])) and not readings.falls(np.array([100, 420, 200, 420]))
+
+
+def test_a_reading_that_tells_what_came_has_a_correlation_of_one_and_what_tells_what_comes_next_too():
+    change = np.array([40.0, -50.0, 10.0, -31.0, 5.0])
+    run = dict.fromkeys(readings.SIGNS, np.append(change[1:], 0)) | dict(change=change, promised=2 * change)
+    by_title = {row["reading"]: row for row in readings.by_sign([run])}
+    assert by_title["promised"]["correlation with what came"] == "+1.00 (+1.00 to +1.00)"
+    assert by_title["outside"]["with the next block's"] == "+1.00 (+1.00 to +1.00)"
+    assert by_title["promised"]["2 blocks that lost"] == "-81" and by_title["promised"]["1 blocks that gained"] == "80"
