@@ -16,9 +16,8 @@ STORED = json.loads((Path(c03.__path__[0]) / "03_panel.json").read_text(encoding
 def test_the_table_says_what_made_it():
     assert STORED["command"] == "python -m rlnotes.chapters.c03.panel --out 03_panel.json"
     assert STORED["seconds"] > 0 and STORED["machine"]
-    assert [(row["arm"], row["seed"]) for row in STORED["rows"]] == [
-        (arm, s) for arm in panel.LOOPS for s in panel.SEEDS
-    ]
+    made = [(arm, seed) for seed in panel.SEEDS for arm in panel.LOOPS]
+    assert [(row["arm"], row["seed"]) for row in STORED["rows"]] == made
     assert all(len(row[name]) == panel.BLOCKS for row in STORED["rows"] for name in panel.READ)
 
 
@@ -36,10 +35,29 @@ def test_a_run_falls_that_was_high_before():
     assert not readings.falls(np.array([100, 199, 399, 199])) and not readings.falls(np.array([100, 420, 200, 420]))
 
 
+def test_the_deepest_loss_begins_where_J_was_highest_for_the_last_time():
+    J = np.array([500.0, 300.0, 450.0, 500.0, 400.0, 250.0, 350.0, 500.0])
+    lengths = dict(kl=np.array([9.0, 8, 7, 6, 1, 2, 3, 9]), largest=np.array([9.0, 8, 7, 6, 0.2, 0.1, 3, 9]))
+    (row,) = readings.deepest([dict(seed=0, J=J) | lengths])
+    assert list(row.values()) == [0, 500, 250, 2, 2.0, 0.2, 500]
+    (rising,) = readings.deepest([dict(seed=0, J=np.sort(J)) | lengths])
+    assert rising["blocks"] == 0 and rising["from J of"] == rising["down to"]
+
+
+def test_each_block_is_counted_where_its_promises_stand():
+    promised, by_returns = np.array([(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0), (1.0, 0.0), (0.5, -2.0)]).T
+    change = np.array([-31.0, -40.0, 50.0, 29.0, -90.0, -30.0])
+    far = dict(largest=np.where(change == 50, 0.02, 0.01), kl=np.where(change < -30, 0.2, 0.1))
+    run = dict(J=500 + change, change=change, promised=promised, by_returns=by_returns) | far
+    counted = [tuple(row.values())[1:] for row in readings.by_kind([run, run])]
+    assert counted == [(12, 6, 2), (2, 2, 0), (4, 2, 0), (2, 0, 2), (2, 0, 0), (2, 2, 0), (2, 0, 2), (6, 6, 0)]
+
+
 def test_a_reading_that_tells_what_came_has_a_correlation_of_one_and_what_tells_what_comes_next_too():
     change = np.array([40.0, -50.0, 10.0, -31.0, 5.0])
     run = dict.fromkeys(readings.SIGNS, np.append(change[1:], 0)) | dict(change=change, promised=2 * change)
     by_title = {row["reading"]: row for row in readings.by_sign([run])}
     assert by_title["promised"]["correlation with what came"] == "+1.00 (+1.00 to +1.00)"
     assert by_title["outside"]["with the next block's"] == "+1.00 (+1.00 to +1.00)"
-    assert by_title["promised"]["2 blocks that lost"] == "-81" and by_title["promised"]["1 blocks that gained"] == "80"
+    assert by_title["promised"]["with its size"] == "-0.30 (-0.30 to -0.30)"
+    assert by_title["promised"]["median, lost"] == "-81" and by_title["promised"]["median, gained"] == "80"

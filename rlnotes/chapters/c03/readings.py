@@ -1,17 +1,18 @@
 """What chapters 03 and 05 read from the stored runs of the instrument panel."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
+from rlnotes.chapters.c03.panel import BLOCK, LOOPS
 from rlnotes.studies.tables import load_rows
 
 HIGH, LOW = 400, 200  # a run falls that has been at HIGH and then gets below LOW
-MUCH = 30  # of J: more than the noise of 128 episodes; chosen after one run was seen
-BLOCK = 4.096  # 1000 environment steps
+MUCH = 30  # of J; chosen after a run was seen
+FAR = 0.1  # nats, of a block; chosen after all were seen
+LIMIT = 0.01  # nats, of an update: TRPO's default
 SIGNS = {
     "largest": "largest KL of an update",
     "kl": "KL of the block",
@@ -20,6 +21,19 @@ SIGNS = {
     "by_returns": "by returns",
 }
 Run = dict[str, Any]
+Asked = Callable[[Run], np.ndarray]
+
+KINDS: dict[str, Asked] = {
+    "all": lambda run: np.full(len(run["J"]), True),
+    "promised < 0, by returns < 0": lambda run: (run["promised"] < 0) & (run["by_returns"] < 0),
+    "promised > 0, by returns < 0": lambda run: (run["promised"] > 0) & (run["by_returns"] < 0),
+    "promised > 0, by returns > 0": lambda run: (run["promised"] > 0) & (run["by_returns"] > 0),
+    "promised < 0, by returns > 0": lambda run: (run["promised"] < 0) & (run["by_returns"] > 0),
+    "by returns = 0": lambda run: run["by_returns"] == 0,
+    f"KL of an update above {LIMIT}": lambda run: run["largest"] > LIMIT,
+    f"KL of the block above {FAR}": lambda run: run["kl"] > FAR,
+}
+"""kinds of blocks: whether each of a run's blocks is one"""
 
 
 def panel_rows(arm: str) -> list[Run]:
@@ -31,7 +45,7 @@ def panel_rows(arm: str) -> list[Run]:
 def as_metrics(run: Run) -> list[dict[str, float]]:
     """A run as :func:`rlnotes.notebook.panel.instrument_panel` wants it; ``step`` is in 1000 environment steps."""
     names = ("step", "kl", "J", "promised", "change")
-    steps = np.round(BLOCK * np.arange(1, len(run["J"]) + 1))
+    steps = np.round(BLOCK / 1000 * np.arange(1, len(run["J"]) + 1))
     columns = [steps.tolist(), *(run[name].tolist() for name in names[1:])]
     return [dict(zip(names, block, strict=True)) for block in zip(*columns, strict=True)]
 
@@ -41,19 +55,57 @@ def falls(J: np.ndarray) -> bool:
     return bool((J[np.maximum.accumulate(J) >= HIGH] < LOW).any())
 
 
+def deepest(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A row for each run: its deepest loss, from the highest J so far to a lower one, how far the longest block and the
+    longest update between them went, and where the run ends.
+    """
+    found = []
+    for run in runs:
+        J = run["J"]
+        low = int((np.maximum.accumulate(J) - J).argmax())
+        top = low - int(J[low::-1].argmax())  # the last time that J was highest
+        blocks = slice(top + 1, low + 1)
+        found.append(
+            {
+                "seed": run["seed"],
+                "from J of": round(J[top]),
+                "down to": round(J[low]),
+                "blocks": low - top,
+                "largest KL of a block": float(run["kl"][blocks].max(initial=0)),
+                "largest KL of an update": float(run["largest"][blocks].max(initial=0)),
+                "at the end": round(J[-1]),
+            }
+        )
+    return found
+
+
+def by_kind(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A row for each of ``KINDS``: how many blocks are of this kind, and how many of them lost and gained more than
+    ``MUCH``.
+    """
+    return [{"blocks": kind} | counts(runs, is_one) for kind, is_one in KINDS.items()]
+
+
+def counts(runs: Sequence[Run], is_one: Asked) -> dict[str, int]:
+    """How many blocks are of a kind, and how many of these lost and gained more than ``MUCH``."""
+    change = np.concatenate([run["change"][is_one(run)] for run in runs])
+    return dict(number=len(change), lost=int((change < -MUCH).sum()), gained=int((change > MUCH).sum()))
+
+
 def by_sign(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """A row for each reading: its median over the blocks that lost and that gained more than ``MUCH``, and its rank
-    correlation with what came, in the same block and in the next one: the mean of the runs, the lowest and the highest.
+    correlations, with the change, with the size of the change, and with the next block's change: the mean of the runs,
+    the lowest and the highest.
     """
     change = np.concatenate([run["change"] for run in runs])
-    lost, gained = change < -MUCH, change > MUCH
     found = []
     for key, title in SIGNS.items():
         seen = np.concatenate([run[key] for run in runs])
         row: dict[str, Any] = {"reading": title}
-        for name, here in (("lost", lost), ("gained", gained)):
-            row[f"{here.sum()} blocks that {name}"] = f"{np.median(seen[here]):.2g}"
+        for name, here in (("lost", change < -MUCH), ("gained", change > MUCH)):
+            row[f"median, {name}"] = f"{np.median(seen[here]):.2g}"
         row["correlation with what came"] = span([ranks(run[key], run["change"]) for run in runs])
+        row["with its size"] = span([ranks(run[key], abs(run["change"])) for run in runs])
         row["with the next block's"] = span([ranks(run[key][:-1], run["change"][1:]) for run in runs])
         found.append(row)
     return found
@@ -70,19 +122,28 @@ def span(values: Sequence[float]) -> str:
 
 
 def in_short() -> list[dict[str, Any]]:
-    """A row for each method: how often its runs fell, where they end, how far a block goes, and what it lost at worst
-    where it began at ``HIGH`` or more.
+    """A row for each method: how often its runs fell, where they end, what their worst block lost, how far their
+    updates and blocks go, how many blocks lost and gained more than ``MUCH``, and what came of those beyond ``FAR``.
     """
     found = []
-    for arm in ("a2c", "trpo", "ppo"):
+    for arm, (settings, _) in LOOPS.items():
         runs = panel_rows(arm)
         ends = sorted(run["J"][-1] for run in runs)
-        worst = [after - before for run in runs for before, after in pairwise(run["J"]) if before >= HIGH]
-        row: dict[str, Any] = {
-            "method": arm,
-            "runs that fell": f"{sum(falls(run['J']) for run in runs)} of {len(runs)}",
-        }
-        row |= {"J at the end": f"{ends[0]:.0f} to {ends[-1]:.0f}", "worst block": round(min(worst, default=0))}
-        medians = {SIGNS[key]: float(np.median([run[key] for run in runs])) for key in ("largest", "kl", "outside")}
-        found.append(row | medians)
+        largest = [run["largest"] for run in runs]
+        every, far = (counts(runs, KINDS[kind]) for kind in ("all", f"KL of the block above {FAR}"))
+        found.append(
+            {
+                "method": arm,
+                "steps of an update": settings.envs * settings.steps,
+                "runs that fell": f"{sum(falls(run['J']) for run in runs)} of {len(runs)}",
+                "J at the end": f"{ends[0]:.0f} to {ends[-1]:.0f}",
+                "worst block": round(min(run["change"].min() for run in runs)),
+                "largest KL of an update": f"{np.median(largest):.4f} (up to {np.max(largest):.3f})",
+                "KL of the block": float(np.median([run["kl"] for run in runs])),
+                "lost": every["lost"],
+                "gained": every["gained"],
+                f"blocks beyond {FAR}": far["number"],
+                "of these lost": far["lost"],
+            }
+        )
     return found
