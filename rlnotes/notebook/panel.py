@@ -8,7 +8,7 @@ from rlnotes.lm.config import Metrics
 from rlnotes.notebook.figures import STYLES, new_figure
 
 PANELS = {
-    "kl": ("KL(old, new) of a {action}", "nats"),
+    "kl": ("KL(old, new) of a token", "nats"),
     "J": ("J after the update", "J"),
     "promised": ("promised: surrogate, held out", "change of J"),
     "change": ("what came of it", "change of J"),
@@ -16,12 +16,12 @@ PANELS = {
 
 
 def instrument_panel(
-    runs: Mapping[str, Sequence[Metrics]], xlabel: str = "round", action: str = "token"
+    runs: Mapping[str, Sequence[Metrics]], xlabel: str = "round", titles: Mapping[str, str] | None = None
 ) -> tuple[Figure, str]:
     """Four curves of each run over its updates, and the same in words.
 
-    ``runs`` maps a name to rows that hold ``step`` and the keys of ``PANELS``, as ``instruments`` gives them, that of
-    :mod:`rlnotes.lm.instruments` for tokens and that of :mod:`rlnotes.control.instruments` for steps. KL has a
+    ``runs`` maps a name to rows that hold ``step`` and the keys of ``PANELS``, as
+    :func:`rlnotes.lm.instruments.instruments` gives them; ``titles`` are other titles for some of these keys. KL has a
     logarithmic axis; the two changes share one, so that a promise can be held against what came of it. Raises
     ``ValueError`` for a run without rows.
     """
@@ -30,7 +30,7 @@ def instrument_panel(
     figure, axes = new_figure(len(PANELS), height=2.4)
     words = []
     for axis, (key, (title, unit)) in zip(axes, PANELS.items(), strict=True):
-        title = title.format(action=action)
+        title = (titles or {}).get(key, title)
         for (name, rows), style in zip(runs.items(), STYLES, strict=False):
             curve = [(row["step"], row[key]) for row in rows]
             axis.plot(*zip(*curve, strict=True), label=name, markersize=3, linewidth=1.2, **style)
@@ -40,5 +40,5 @@ def instrument_panel(
         axis.set(xlabel=xlabel, ylabel=unit)
     axes[0].set_yscale("log")
     axes[2].sharey(axes[3])
-    axes[0].legend(frameon=False, fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(runs), frameon=False)
     return figure, "; ".join(words) + "."

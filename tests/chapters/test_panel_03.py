@@ -30,6 +30,11 @@ def test_the_first_block_of_a_run_is_made_again(arm: str):
         assert again[name][0] == pytest.approx(stored[name][0], rel=0.1, abs=0.01), name
 
 
+def test_the_panel_shows_the_promise_by_returns_at_the_steps_where_blocks_end():
+    _, words = readings.drawn({"seed 0": readings.panel_rows("a2c")[0]})
+    assert "promised by returns, held out, seed 0: minimum -126 at 29, maximum 110 at 184" in words
+
+
 def test_a_run_falls_that_was_high_before():
     assert readings.falls(np.array([100, 420, 300, 199, 450]))
     assert not readings.falls(np.array([100, 199, 399, 199])) and not readings.falls(np.array([100, 420, 200, 420]))
@@ -48,9 +53,16 @@ def test_each_block_is_counted_where_its_promises_stand():
     promised, by_returns = np.array([(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0), (1.0, 0.0), (0.5, -2.0)]).T
     change = np.array([-31.0, -40.0, 50.0, 29.0, -90.0, -30.0])
     far = dict(largest=np.where(change == 50, 0.02, 0.01), kl=np.where(change < -30, 0.2, 0.1))
-    run = dict(J=500 + change, change=change, promised=promised, by_returns=by_returns) | far
+    run = dict(J=450 + change, change=change, promised=promised, by_returns=by_returns) | far
     counted = [tuple(row.values())[1:] for row in readings.by_kind([run, run])]
-    assert counted == [(12, 6, 2), (2, 2, 0), (4, 2, 0), (2, 0, 2), (2, 0, 0), (2, 2, 0), (2, 0, 2), (6, 6, 0)]
+    by_promises = [(12, 6, 2), (2, 2, 0), (4, 2, 0), (2, 0, 2), (2, 0, 0), (2, 2, 0)]
+    assert counted == [*by_promises, (2, 0, 2), (6, 6, 0), (12, 6, 2), (6, 6, 0)]
+    column = readings.told([run, run], steps=256)
+    assert (column["runs that fell"], column["J at the end"], column["highest"]) == ("0 of 2", "420 to 420", "0.020")
+    assert [column[f"{what} more than 30{of}"] for what, of in (("lost", " of J"), ("gained", ""))] == ["6", "2"]
+    assert column["change of the worst"] == "-90"
+    assert (column["KL above 0.1"], column["of these lost more than 30"]) == ("6", "6")
+    assert (column["returns all equal before"], column["KL of a block: median"]) == ("2", "0.150")
 
 
 def test_a_reading_that_tells_what_came_has_a_correlation_of_one_and_what_tells_what_comes_next_too():

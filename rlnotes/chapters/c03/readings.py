@@ -1,12 +1,14 @@
 """What chapters 03 and 05 read from the stored runs of the instrument panel."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
 from rlnotes.chapters.c03.panel import BLOCK, LOOPS
+from rlnotes.notebook.panel import instrument_panel
 from rlnotes.studies.tables import load_rows
 
 HIGH, LOW = 400, 200  # a run falls that has been at HIGH and then gets below LOW
@@ -32,6 +34,8 @@ KINDS: dict[str, Asked] = {
     "by returns = 0": lambda run: run["by_returns"] == 0,
     f"KL of an update above {LIMIT}": lambda run: run["largest"] > LIMIT,
     f"KL of the block above {FAR}": lambda run: run["kl"] > FAR,
+    f"from J of {HIGH} or more": lambda run: run["J"] - run["change"] >= HIGH,
+    f"of these, KL of the block above {FAR}": lambda run: (run["J"] - run["change"] >= HIGH) & (run["kl"] > FAR),
 }
 """kinds of blocks: whether each of a run's blocks is one"""
 
@@ -42,12 +46,16 @@ def panel_rows(arm: str) -> list[Run]:
     return [{key: np.array(value) if isinstance(value, list) else value for key, value in row.items()} for row in found]
 
 
-def as_metrics(run: Run) -> list[dict[str, float]]:
-    """A run as :func:`rlnotes.notebook.panel.instrument_panel` wants it; ``step`` is in 1000 environment steps."""
-    names = ("step", "kl", "J", "promised", "change")
-    steps = np.round(BLOCK / 1000 * np.arange(1, len(run["J"]) + 1))
-    columns = [steps.tolist(), *(run[name].tolist() for name in names[1:])]
-    return [dict(zip(names, block, strict=True)) for block in zip(*columns, strict=True)]
+def drawn(runs: Mapping[str, Run]) -> tuple[Figure, str]:
+    """The instrument panel of some runs, block by block, with the promise by returns."""
+    names = dict(step="step", kl="kl", J="J", promised="by_returns", change="change")
+    metrics: dict[str, list[dict[str, float]]] = {}
+    for name, run in runs.items():
+        steps = np.round(BLOCK / 1000 * np.arange(1, len(run["J"]) + 1)).astype(int)
+        columns = [(run | dict(step=steps))[key].tolist() for key in names.values()]
+        metrics[name] = [dict(zip(names, block, strict=True)) for block in zip(*columns, strict=True)]
+    titles = dict(kl="KL(before, after) of a step", J="J after the block", promised="promised by returns, held out")
+    return instrument_panel(metrics, "1000 environment steps", titles)
 
 
 def falls(J: np.ndarray) -> bool:
@@ -121,29 +129,32 @@ def span(values: Sequence[float]) -> str:
     return f"{np.mean(values):+.2f} ({min(values):+.2f} to {max(values):+.2f})"
 
 
-def in_short() -> list[dict[str, Any]]:
-    """A row for each method: how often its runs fell, where they end, what their worst block lost, how far their
-    updates and blocks go, how many blocks lost and gained more than ``MUCH``, and what came of those beyond ``FAR``.
+def in_short() -> list[dict[str, str]]:
+    """A row for each thing to know of the runs of A2C, TRPO and PPO, a column for each of the three."""
+    columns = {arm: told(panel_rows(arm), settings.envs * settings.steps) for arm, (settings, _) in LOOPS.items()}
+    return [{"": what} | {arm: column[what] for arm, column in columns.items()} for what in columns["a2c"]]
+
+
+def told(runs: Sequence[Run], steps: int) -> dict[str, str]:
+    """How often the runs of one method fell, where they end, how far their updates of ``steps`` and their blocks go,
+    and what came of them.
     """
-    found = []
-    for arm, (settings, _) in LOOPS.items():
-        runs = panel_rows(arm)
-        ends = sorted(run["J"][-1] for run in runs)
-        largest = [run["largest"] for run in runs]
-        every, far = (counts(runs, KINDS[kind]) for kind in ("all", f"KL of the block above {FAR}"))
-        found.append(
-            {
-                "method": arm,
-                "steps of an update": settings.envs * settings.steps,
-                "runs that fell": f"{sum(falls(run['J']) for run in runs)} of {len(runs)}",
-                "J at the end": f"{ends[0]:.0f} to {ends[-1]:.0f}",
-                "worst block": round(min(run["change"].min() for run in runs)),
-                "largest KL of an update": f"{np.median(largest):.4f} (up to {np.max(largest):.3f})",
-                "KL of the block": float(np.median([run["kl"] for run in runs])),
-                "lost": every["lost"],
-                "gained": every["gained"],
-                f"blocks beyond {FAR}": far["number"],
-                "of these lost": far["lost"],
-            }
-        )
-    return found
+    J, change, kl, largest, by_returns = (
+        np.array([run[key] for run in runs]) for key in ("J", "change", "kl", "largest", "by_returns")
+    )
+    every, far = (counts(runs, KINDS[kind]) for kind in ("all", f"KL of the block above {FAR}"))
+    return {
+        "steps of an update": f"{steps}",
+        "runs that fell": f"{sum(map(falls, J))} of {len(runs)}",
+        "J at the end": f"{J[:, -1].min():.0f} to {J[:, -1].max():.0f}",
+        "largest KL of an update in a block: median": f"{np.median(largest):.4f}",
+        "highest": f"{largest.max():.3f}",
+        "KL of a block: median": f"{np.median(kl):.3f}",
+        "blocks": f"{every['number']}",
+        f"lost more than {MUCH} of J": f"{every['lost']}",
+        f"gained more than {MUCH}": f"{every['gained']}",
+        "change of the worst": f"{change.min():.0f}",
+        f"KL above {FAR}": f"{far['number']}",
+        f"of these lost more than {MUCH}": f"{far['lost']}",
+        "returns all equal before": f"{(by_returns == 0).sum()}",
+    }
