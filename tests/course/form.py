@@ -91,7 +91,7 @@ class Cell:
     def words(self) -> int:
         """Words that are read: pieces with a letter or digit. What is folded or code is none."""
         text = self.printed if self.is_code else FENCE.sub(" ", FOLD.sub(" ", self.source))
-        return sum(any(map(str.isalnum, piece)) for piece in re.sub(r"<[^>]+>", " ", text).split())
+        return sum(any(map(str.isalnum, piece)) for piece in re.sub(r"</?[a-zA-Z][^>]*>", " ", text).split())
 
     @property
     def headings(self) -> list[str]:
