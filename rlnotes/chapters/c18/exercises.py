@@ -1,165 +1,173 @@
-"""Exercises of chapter 18, from our trainer to TRL."""
-
-import math
+"""Exercises of chapter 18, from tiny to real."""
 
 import numpy as np
+from scipy import stats
 
 from rlnotes.notebook.exercise import Exercise
 
 
-def _weights(tokens: list[int]) -> np.ndarray:
-    """By a derivative: raise the loss of one token of each part by 1, and see what both means make of it."""
-    weights = []
-    for j in range(len(tokens)):
-        parts = [np.zeros(n) for n in tokens]
-        parts[j][0] = 1.0
-        of_parts = np.mean([part.mean() for part in parts])
-        weights.append(of_parts / np.concatenate(parts).mean())
-    return np.array(weights)
+def _which_log() -> tuple[str, str, str]:
+    """By the mismatch at the first step, and by where the reward ends."""
+    from rlnotes.chapters.c18.readings import LOGS, log_of  # only here: it reads logs
+
+    rows = {letter: log_of(letter).rows() for letter in LOGS}
+    worst = min(LOGS, key=lambda letter: rows[letter][-1]["reward"])
+    return worst, next(name for name in ("mismatch",) if rows[worst][0][name] > 0.01), "c"
 
 
-def _behavior(sampled: np.ndarray, proximal: np.ndarray) -> np.ndarray:
-    """Token by token."""
-    rows = zip(sampled, proximal, strict=True)
-    return np.array([[old if math.isnan(new) else new for new, old in zip(*row, strict=True)] for row in rows])
+LOW, HIGH = 0.8, 1.28  # of exercise 18.3
 
 
-def _longest(kl: float, sum_of: bool = False) -> int:
-    """By trying one length after the other."""
-    length = 1
-    while (4 / 3 * (length + 1) ** 1.5 if not sum_of else length + 1) * kl <= 1 + 1e-12:
-        length += 1
-    return length
+def kept_around_mu(logp, logp_mu, logp_k, A):
+    """What the exercise gives."""
+    ratio = np.exp(logp - logp_mu)
+    return ~((A > 0) & (ratio > HIGH) | (A < 0) & (ratio < LOW))
 
 
-def _rare(length: int, kept: float) -> float:
-    """By bisection."""
-    low, high = 0.0, 1.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if (1 - middle) ** length > kept else (low, middle)
-    return low
+def _kept_one_by_one(logp, logp_mu, logp_k, A) -> np.ndarray:
+    """Token by token, in probabilities."""
+    found = []
+    for now, before, advantage in zip(np.exp(logp), np.exp(logp_k), A, strict=True):
+        too_high, too_low = now > HIGH * before, now < LOW * before
+        found.append(not (too_high if advantage > 0 else too_low if advantage < 0 else False))
+    return np.array(found)
 
 
-def _largest_tail(penalty: str = "D_seq") -> float:
-    """The last step of the slider at which the penalty is below 1, at T = 4096."""
-    length, last = 4096, math.nan
-    for step in range(36):
-        spread = 10 ** (-3 + step / 10) / 3.2905267314919255
-        kl, tv = spread**2 / 2, math.erf(spread / math.sqrt(8))
-        of = {"D_seq": length * kl, "001": 2 / 3 * length**1.5 * kl, "004": length * (length - 1) * tv**2}
-        last = round(-3 + step / 10, 1) if of[penalty] < 1 else last
-    return last
+def _kept_where_both(logp, logp_mu, logp_k, A):
+    return kept_around_mu(logp, logp_mu, logp_k, A) & kept_around_mu(logp, logp_k, logp_k, A)
 
 
-_PARTS = ([30, 10], [5, 5, 5], [100, 20, 60, 20], [1, 2])
-_NAN = math.nan
-_LOGP = (
-    (np.array([[-0.5, _NAN, -2.0]]), np.array([[-0.6, -1.0, -2.5]])),
-    (np.array([[_NAN, -0.1], [-3.0, -0.2]]), np.array([[-0.4, -0.15], [-2.0, _NAN]])),
-    (np.array([[-1.0, -2.0]]), np.array([[-1.1, -2.2]])),
-)
+def _kept_by_correction(logp, logp_mu, logp_k, A):
+    return kept_around_mu(logp_k, logp_mu, logp_k, A)
+
+
+def _kept_two_sided(logp, logp_mu, logp_k, A):
+    ratio = np.exp(logp - logp_k)
+    return (ratio >= LOW) & (ratio <= HIGH)
+
+
+def _kept_upside_down(logp, logp_mu, logp_k, A):
+    return kept_around_mu(logp_k, logp, logp_k, A)
+
+
+def _tokens(pi: list[float], mu: list[float], pi_k: list[float], A: list[float]) -> tuple[np.ndarray, ...]:
+    return (*(np.log(each) for each in (pi, mu, pi_k)), np.array(A))
+
+
+PROBES = {
+    "before the first update, sampler off": _tokens([0.5, 0.5, 0.5], [0.2, 0.9, 0.5], [0.5, 0.5, 0.5], [1, -1, 1]),
+    "sampler exact, pushed too far": _tokens([0.6, 0.2], [0.4, 0.4], [0.4, 0.4], [1, -1]),
+    "sampler exact, pushed the other way": _tokens([0.6, 0.2], [0.4, 0.4], [0.4, 0.4], [-1, 1]),
+    "pi back at mu, far from pi_k": _tokens([0.4, 0.4], [0.4, 0.4], [0.2, 0.8], [1, -1]),
+    "between the ends": _tokens([0.24, 0.17], [0.1, 0.4], [0.2, 0.2], [1, -1]),
+    "A is 0": _tokens([0.9, 0.1], [0.2, 0.2], [0.2, 0.2], [0, 0]),
+}
+
+STEP, RATE, UPDATES = 0.02, 1e-5, 8  # of exercise 18.4
+
+
+def _rounds_and_share() -> tuple[int, float]:
+    """By walking: a weight in the middle of its cell, and a hundred thousand spread evenly over theirs."""
+    walked, updates = 0.0, 0
+    while walked < STEP / 2 - 1e-12:
+        walked, updates = walked + RATE, updates + 1
+    places = (np.arange(100_000) + 0.5) / 100_000 * STEP
+    return -(-updates // UPDATES), float(np.mean(places + UPDATES * RATE >= STEP))
+
+
+MEAN, SPREAD = 0.10, 0.06  # of exercise 18.5
+
+
+def _word_and_seeds() -> tuple[str, int]:
+    """By the intervals themselves."""
+
+    def half(n: int) -> float:
+        return float(stats.t.isf(0.025, n - 1)) * SPREAD / n**0.5
+
+    return ("not told" if half(3) > MEAN else "better"), next(n for n in range(2, 30) if half(n) < MEAN)
+
 
 EXERCISES: dict[str, Exercise] = {
-    "18.0": Exercise(
-        cases=((),),
-        oracle=_largest_tail,
-        misconceptions={
-            "there 004's penalty comes below 1, and one of the four is smaller": lambda: _largest_tail("004"),
-            "there 001's penalty comes below 1, and one of the four is smaller": lambda: _largest_tail("001"),
-            "there D_seq is 1.19: one step less": lambda: -1.1,
-        },
-        hints=(
-            "Which of the four curves is lowest? Move the tail until only that one is below 0 at T = 4096.",
-            "The sentence under the sliders names what is not below 1. Go up from -1.5, one step at a time.",
-            "At -1.3 D_seq is 0.475, at -1.1 it is 1.19.",
-        ),
-    ),
     "18.1": Exercise(
-        cases=tuple((tokens,) for tokens in _PARTS),
-        oracle=_weights,
+        cases=((),),
+        oracle=lambda: "b",
         misconceptions={
-            "this is the share of the part; asked is what one of its tokens counts, against 1 in the token mean": (
-                lambda tokens: np.array(tokens) / sum(tokens)
-            ),
-            "upside down: in a part with few tokens each of them counts more": lambda tokens: (
-                np.array(tokens) * len(tokens) / sum(tokens)
-            ),
-            "this is the weight in the mean of means; divide by 1/N, that in the token mean": lambda tokens: (
-                1 / (len(tokens) * np.array(tokens, dtype=float))
-            ),
-            "the mean over parts divides by their number": lambda tokens: sum(tokens) / np.array(tokens, dtype=float),
+            "so it is with the real model. Here the copy is 0.001 to 0.02 off, and not 0.07: few tokens "
+            "are outside of the limit before an update has moved anything": lambda: "a",
+            "it could have been. But a reward of 0.9 at the end leaves little room for a loss": lambda: "c",
         },
-        hints=(
-            "In the mean of means a token of part j counts 1 / (K N_j). What does it count in the token mean?",
-            "tokens = np.array(tokens); tokens.sum() / (len(tokens) * tokens)",
-        ),
+        hints=("How far from the trainer is the copy, before any update? Look at the mismatch of the two models.",),
     ),
     "18.2": Exercise(
-        cases=_LOGP,
-        oracle=_behavior,
+        cases=((),),
+        oracle=_which_log,
         misconceptions={
-            "these are the trainer's numbers alone; the mismatch is gone with them": lambda sampled, proximal: proximal,
-            "this keeps the NaN, and the loss is NaN with them": lambda sampled, proximal: sampled,
-            "0 is the logarithm of 1, and the sampler was not certain": lambda sampled, proximal: np.nan_to_num(
-                sampled
-            ),
-            "one NaN is no reason to throw the whole batch's record away": lambda sampled, proximal: (
-                proximal if np.isnan(sampled).any() else sampled
-            ),
+            "A's reward rises to 0.85 and stays there": ("A", ..., ...),
+            "the run is right. Truncation is high in A, too, at first: the model chats before it answers. In A it "
+            "falls as the model learns, so here it stays because nothing is learned": ("B", "truncated", ...),
+            "the run is right. The reward says that something is wrong, and not what; at the first step it is near 0 "
+            "in both": ("B", "reward", ...),
+            "the run is right. The loss is near 0 in both, as it must be with centred advantages": ("B", "loss", ...),
+            "the run is right. This column shows the harm, a limit that stops more and more tokens. At the first step "
+            "it is 0. Which one is far from 0 from the first step on?": ("B", "no_gradient", ...),
+            "run and column are right. A longer limit would help if right answers stood behind the cut. In A they fit "
+            "into the same 16 tokens": ("B", "mismatch", "a"),
+            "run and column are right. At a rate that is too large the reward falls; this one never rose, and the "
+            "mismatch is there before any update": ("B", "mismatch", "b"),
+            "run and column are right. A reward that is paid for something else would rise": ("B", "mismatch", "d"),
+            "three things, in quotes: the run, the column, the letter": ("B", "c", "mismatch"),
         },
-        hints=(
-            "Where is a number missing? np.isnan says.",
-            "np.where(np.isnan(sampled), proximal, sampled)",
-        ),
+        hints=("Compare the first rows of both logs, before any update has been made.",),
     ),
     "18.3": Exercise(
-        cases=((1e-4,), (1e-3,), (0.02,), (5e-6,)),
-        oracle=_longest,
+        cases=tuple(PROBES.values()),
+        probes=tuple(PROBES),
+        oracle=_kept_one_by_one,
+        given=kept_around_mu,
         misconceptions={
-            "that is for D_seq, T times the KL; Theorem 14.5 has 4/3 T to the power 1.5": lambda kl: _longest(kl, True),
-            "rounded up: at this length the penalty is above 1": lambda kl: math.ceil((0.75 / kl) ** (2 / 3)),
-            "a length is a whole number: round down": lambda kl: (0.75 / kl) ** (2 / 3),
-            "the power of T is 1.5, not 2": lambda kl: math.floor((0.75 / kl) ** 0.5),
-            "3/4, not 4/3, divides by the KL": lambda kl: math.floor((4 / 3 / kl) ** (2 / 3)),
+            "a token must now be inside both: the limit at mu still stops tokens before any update": _kept_where_both,
+            "pi_k / mu does not change with the updates, so that this never stops a token that is pushed too far": (
+                _kept_by_correction
+            ),
+            "a token is stopped on either side: one that has gone too far may still be pushed back": _kept_two_sided,
+            "upside down, or the sampler is still in it: what is bounded is pi over pi_k": _kept_upside_down,
+            "nothing is stopped: then nothing holds the updates": lambda logp, *_: np.ones(logp.shape, dtype=bool),
         },
         hints=(
-            "Solve 4/3 T^1.5 D = 1 for T.",
-            "T = (3 / (4 D)) ** (2 / 3), rounded down.",
+            "Before the first update of a rollout no token should be stopped. From which policy is pi not away then?",
         ),
     ),
     "18.4": Exercise(
-        cases=((1, 0.5), (1000, 0.5), (4096, 0.9), (16, 0.1)),
-        oracle=_rare,
+        cases=((),),
+        oracle=_rounds_and_share,
         misconceptions={
-            "this is a chance to be kept; asked is the rate": lambda length, kept: kept**length,
-            "this is the share of tokens that must be in; asked is of those that are out": lambda length, kept: (
-                kept ** (1 / length)
+            "the first number: from the middle of a cell it is half a cell to its end": (250, ...),
+            "the first number: that is updates; a round has eight": (1000, ...),
+            "the second number is right. The first: half a cell, by eight times the rate": (..., 0.004),
+            "the first number is right. The second: that is one update; a round has eight": (125, 0.0005),
+            "the first number is right. The second: a whole cell, not half of one, is where the weights lie": (
+                125,
+                0.008,
             ),
-            "one token out is enough to drop the response, so all T must be in": lambda length, kept: 1 - kept,
-            "nearly, for long responses: a union bound, and the answer is to be exact": lambda length, kept: (
-                (1 - kept) / length
-            ),
-            "the share kept and the share dropped are exchanged": lambda length, kept: 1 - (1 - kept) ** (1 / length),
+            "the first number is right. The second is a share: 0.4 % is 0.004": (125, 0.4),
+            "the first number is right. The second: how wide is the strip from which a weight gets out, as a share of "
+            "the cell?": (125, ...),
         },
-        hints=(
-            "A response is kept if none of its tokens is out: (1 - q) ** T.",
-            "Solve (1 - q) ** length = kept for q.",
-            "q = 1 - kept ** (1 / length)",
-        ),
-        tolerance=1e-9,
+        hints=("How far does a weight walk in a round? Compare that with half a cell, and with a whole one.",),
+        tolerance=1e-4,
     ),
     "18.5": Exercise(
         cases=((),),
-        oracle=lambda: "bdef",
+        oracle=_word_and_seeds,
         misconceptions={
-            "(a): the mean of |pi - mu| can be a hundred times smaller than the TV": lambda: "abdef",
-            "(c): a bound above 1 is silent; runs improve where no bound fires": lambda: "bcdef",
-            "(g): a mask decides which tokens push; that the policy stays close it does not promise": lambda: "bdefg",
-            "(b) is true: a response is divided by its own tokens, whatever its part": lambda: "def",
-            "(e) is true: where pi_k is the anchor, the mask does not see how far pi_k is from mu": lambda: "bdf",
-            "(f) is true: the chance that no token is out falls with the length": lambda: "bde",
+            "the word: 0.10 is less than what the interval has on either side, 4.30 times 0.06 divided by the root of "
+            "3": ("better", ...),
+            "the word: *within* needs a margin, and an interval inside it": ("within", ...),
+            "the word is right. With three seeds it is not told; how many are needed?": ("not told", 3),
+            "the word is right. Five are enough, and fewer, too: the factor falls fast": ("not told", 5),
+            "the word is right. Compute the half width for 4 seeds": ("not told", ...),
+            "the word in quotes first, then the number": (..., "not told"),
         },
-        hints=("Four are true.", "Fact 18.2 decides (a), Fact 18.1 (b) and (d), Fact 18.3 (f)."),
+        hints=("Half the interval is the factor times 0.06, divided by the root of the number of seeds.",),
     ),
 }

@@ -1,0 +1,174 @@
+"""Which bound or mask for my run? A decision tree, whose evidence is computed from the stored tables."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rlnotes.chapters.c18 import readings
+from rlnotes.chapters.verdicts import told
+from rlnotes.logs.cards import Card
+
+PROVED, CONTEST, REAL = "proved", "contest", "real model"
+
+
+class Proof(NamedTuple):
+    """A statement of a chapter."""
+
+    said: str
+
+
+class Contest(NamedTuple):
+    """A difference of a contest, as :func:`rlnotes.chapters.verdicts.told` names it, in words and computed."""
+
+    said: str
+    name: str
+    difference: str
+
+
+class Real(NamedTuple):
+    """A difference of two arms of the real model, behind one sampler."""
+
+    said: str
+    kind: str
+    ours: str
+    theirs: str
+
+
+Evidence = Proof | Contest | Real
+
+
+class Leaf(NamedTuple):
+    """What to do, and on what that rests."""
+
+    do: str
+    rests: tuple[Evidence, ...]
+
+
+class Question(NamedTuple):
+    """What is asked, where the answer stands, and the leaves of a yes."""
+
+    asks: str
+    looks: str
+    leaves: tuple[Leaf, ...]
+
+
+TREE = (
+    Question(
+        "Is every ratio 1 when the gradient is taken?",
+        "one update to a rollout, and a ratio of 1 at the first look",
+        (
+            Leaf(
+                "No clip and no mask can act. Look at the advantage and the denominator "
+                "([chapter 08](08_dr_grpo_dapo.ipynb)).",
+                (Proof("all of them give the same gradient at ratio 1, if they share these two"),),
+            ),
+        ),
+    ),
+    Question(
+        "Does the sampler compute another policy, from the same weights?",
+        "a ratio far from 1 at the first look, a mean |π − μ| above 0.01",
+        (
+            Leaf(
+                "Record log μ, and keep the weight π/μ in the loss.",
+                (Contest("no weight, no clip, less `pg_is clip`", "11_corrections", "uncorrected, misled int4"),),
+            ),
+            Leaf(
+                "Centre the limit at the policy before the update, `minirl`.",
+                (
+                    Real("`minirl` less the clip at μ", "int4", readings.AT_PI_K, readings.AT_MU),
+                    Real("`minirl` less `pg_is`", "int4", readings.AT_PI_K, readings.UNCLIPPED),
+                    Contest(
+                        "response clip at π_k less the same at μ",
+                        "09_drift",
+                        "gspo 0.03 at pi_k, misled int4 | gspo 0.03, misled int4",
+                    ),
+                ),
+            ),
+            Leaf(
+                "Do not drop whole responses on both sides (`trm`).",
+                (
+                    Contest("`trm` less the clip", "14_masks", "trm, misled int4"),
+                    Contest("one-sided mask less the clip", "14_masks", "trm_one_sided, misled int4"),
+                ),
+            ),
+        ),
+    ),
+    Question(
+        "Is the sampler some rounds behind?",
+        "`lag` in updates, or the staleness that your library logs",
+        (
+            Leaf(
+                "First make it younger, if all of the data are old.",
+                (
+                    Contest("all data 8 rounds old less fresh", "12_versions", "grpo, old 32 | grpo, fresh"),
+                    Contest("half of them old less fresh", "12_versions", "grpo, kept 32 | grpo, fresh"),
+                ),
+            ),
+            Leaf(
+                "All old: weights of whole responses, capped (`seq_tis`), or no clip. Half old: keep the clip.",
+                (
+                    Contest("`seq_tis` less `pg_is clip`", "11_corrections", "seq_tis, misled lag 64"),
+                    Contest("all old: `unclipped` less the clip", "12_versions", "unclipped, old 32"),
+                    Contest("half old: the same", "12_versions", "unclipped, kept 32"),
+                    Real("all up to 7 rounds old: clip at μ less `pg_is`", "stale", readings.AT_MU, readings.UNCLIPPED),
+                ),
+            ),
+        ),
+    ),
+    Question(
+        "Are right tokens rare?",
+        "a greedy accuracy near 0 at the start, and stopped tokens whose μ is small",
+        (
+            Leaf(
+                "Let go of the narrow clip: a limit on |π − μ| (`dppo_tv`), a wide clip, or none.",
+                (
+                    Contest("`dppo_tv` less the clip", "15_regions", "dppo_tv, needle"),
+                    Contest("`dppo_tv` less `unclipped`", "15_regions", "dppo_tv, needle | unclipped, needle"),
+                ),
+            ),
+        ),
+    ),
+    Question(
+        "None of these, and several updates to a rollout?",
+        "",
+        (
+            Leaf(
+                "Keep a clip. Which one is not told.",
+                (
+                    Real("clip less `pg_is`", "none", readings.AT_MU, readings.UNCLIPPED),
+                    Real("`dppo_tv` less `pg_is`", "none", readings.DIVERGENCE, readings.UNCLIPPED),
+                    Contest("`dppo_tv` less the clip, misled", "15_regions", "dppo_tv, misled"),
+                ),
+            ),
+        ),
+    ),
+)
+
+
+def words(one: Evidence) -> str:
+    """Grade, difference, interval and word of a piece of evidence."""
+    match one:
+        case Proof(said):
+            return f"**{PROVED}**: {said}"
+        case Contest(said, name, difference):
+            verdict = told(name, difference)
+            return f"**{CONTEST}** `{name}`: {said} {verdict.difference}, *{verdict.word}*"
+        case Real(said, kind, ours, theirs):
+            names = [readings.run(arm, kind) for arm in (ours, theirs)]
+            if not {*names} <= {*readings.table().rows}:
+                return f"**{REAL}**: {said} was not run"
+            return f"**{REAL}**, {len(readings.seeds(*names))} seeds: {said} {readings.told(*names)}"
+
+
+def lines() -> Iterator[str]:
+    """The tree as Markdown, a numbered list."""
+    for number, question in enumerate(TREE, 1):
+        where = f" ({question.looks})" if question.looks else ""
+        yield f"{number}. **{question.asks}**{where}"
+        for leaf in question.leaves:
+            yield f"   - {leaf.do}"
+            yield from (f"     - {words(one)}" for one in leaf.rests)
+
+
+def tree() -> Card:
+    """The decision tree: go down the questions, and stop at the first yes."""
+    return Card("\n".join(lines()))
