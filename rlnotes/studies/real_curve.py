@@ -3,6 +3,8 @@
     python -m rlnotes.studies.real_curve               draw it again from the stored rows
     python -m rlnotes.studies.real_curve --runs OUT    first store the rows of OUT, of python -m rlnotes.studies.real,
                                                        and its table
+    python -m rlnotes.studies.real_curve --rates OUT ...    store where the runs in these folders end, which were
+                                                       made at other rates, by --set learning_rate=RATE
 
 A row is a measurement on held-out questions: of each run of :mod:`rlnotes.studies.real` that is whole, also of those of
 one seed, of which no verdict is given. ``seconds`` are those of the steps, without the measurements.
@@ -42,6 +44,16 @@ def kept(out: Path) -> Iterator[Sequence[Any]]:
                 seconds += row.get("seconds", 0.0)
                 if "accuracy" in row:
                     yield arm, seed, row["step"], f"{seconds:.2f}", f"{row['accuracy']:.4f}", f"{row['greedy']:.4f}"
+
+
+def ends(folders: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """Where each whole run in these folders ends, and at which learning rate it was made."""
+    for out in folders:
+        rate = json.loads((out / "settings.json").read_text(encoding="utf-8"))["learning_rate"]
+        for arm in ARMS:
+            for seed in filter(partial(is_whole, out, arm), range(MOST_SEEDS)):
+                *_, last = (row for row in rows_of(log_of(out, arm, seed)) if "accuracy" in row)
+                yield dict(arm=arm, rate=rate, seed=seed, accuracy=last["accuracy"], greedy=last["greedy"])
 
 
 def said(runs: Mapping[int, Sequence[Point]]) -> str:
@@ -100,7 +112,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Store rows, if a folder of runs is given, and draw."""
     parser = argparse.ArgumentParser(prog="python -m rlnotes.studies.real_curve", description=__doc__)
     parser.add_argument("--runs", type=Path, help="folder that python -m rlnotes.studies.real wrote")
+    parser.add_argument("--rates", type=Path, nargs="+", default=[], help="such folders, of other learning rates")
     given = parser.parse_args(arguments)
+    if given.rates:
+        about = dict(command=f"{COMMAND} --set learning_rate=RATE", rows=[*ends(given.rates)])
+        replace_text(ROWS.with_name("18_rates.json"), json.dumps(about, indent=1) + "\n")
     if given.runs is not None:
         if not (rows := list(kept(given.runs))):
             parser.error(f"--runs {given.runs} holds no whole run; give the folder of python -m rlnotes.studies.real")

@@ -117,7 +117,7 @@ def test_chapter_18_dppo_through_trl_reaches_the_goal(seed: int, tmp_path: Path,
 @given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=1, max_size=4))
 @settings(deadline=None, derandomize=True, max_examples=40)
 def test_chapter_18_a_token_weighs_more_in_a_part_with_few(parts: list[list[int]]):
-    """Fact 18.1, for responses of these lengths, part by part."""
+    """Fact 18.2, for responses of these lengths, part by part."""
     import torch
 
     from rlnotes.objectives import PPO_CLIP, Batch, policy_loss
@@ -146,7 +146,7 @@ def test_chapter_18_a_token_weighs_more_in_a_part_with_few(parts: list[list[int]
 @given(st.integers(2, 8), st.integers(0, 10_000))
 @settings(deadline=None, derandomize=True)
 def test_chapter_18_the_logged_mean_is_not_the_total_variation(size: int, seed: int):
-    """Fact 18.2, with equality for a uniform mu, and for any if mass moves from its likeliest token to the next."""
+    """Fact 18.1, sharper, with equality for a uniform mu, and for any if mass goes to the second likeliest."""
     rng = np.random.default_rng(seed)
     mu, pi = rng.dirichlet(np.ones(size), 2)
     likeliest = np.argsort(mu)[::-1]
@@ -233,3 +233,71 @@ def test_chapter_18_what_the_page_says_of_the_stored_tables():
         for one in (", routes replayed", "")
     )
     assert paired_interval(replayed, plain).high < 0
+
+
+def test_chapter_18_what_the_page_says_of_the_real_model():
+    """Its five lines on the experiment, and the counts of what goes wrong."""
+    from rlnotes.chapters.c18 import readings
+
+    def less(ours: str, theirs: str, kind: str):
+        verdict = readings.less(readings.run(ours, kind), readings.run(theirs, kind))
+        assert verdict is not None
+        return verdict
+
+    clip, others = readings.AT_MU, (readings.AT_PI_K, readings.DIVERGENCE)
+    for arm in readings.ARMS[1:]:
+        assert less(arm, readings.UNCLIPPED, "none").word == "not told"
+    ends = {arm: readings.ends(readings.run(arm, "int4")).values() for arm in readings.ARMS}
+    low = [*ends.pop(clip), *ends.pop(readings.GRPO)]
+    high = [end for found in ends.values() for end in found]
+    assert (len(low), len(high)) == (10, 15) and max(low) < 0.14 and min(high) > 0.37
+    for arm in (clip, readings.GRPO):
+        worse = less(arm, readings.UNCLIPPED, "int4")
+        assert worse.word == "worse" and worse.difference.value == pytest.approx(-0.55, abs=0.01)
+    assert less(readings.AT_PI_K, clip, "int4").difference.value == pytest.approx(0.62, abs=0.01)
+    assert less(readings.AT_PI_K, readings.UNCLIPPED, "int4").word == "not told"
+    assert less(clip, readings.UNCLIPPED, "stale").difference.value == pytest.approx(-0.14, abs=0.01)
+    for arm in others:
+        assert less(arm, readings.UNCLIPPED, "stale").word == "better"
+    assert less(readings.AT_PI_K, clip, "int8").word == "not told"
+    for row in readings.rates("int4"):
+        assert (max(row["5e-06"], row["1e-05"], row["2e-05"]) < 0.11) == (row["arm"] in (clip, readings.GRPO))
+    assert sum(row["5e-06"] > max(row["1e-05"], row["2e-05"]) for row in readings.rates("none")) == 4
+    vacuous = [row["rounds with D_seq above 1 - reward"] for row in readings.drift(readings.run(clip, "int4"))]
+    assert sum(int(one.split()[0]) for one in vacuous) == 123
+    wrong = [row["runs that end below 0.4"] for row in readings.signs()]
+    assert wrong == ["11 of 11", "8 of 11", "4 of 11"]
+    assert [row["the others"] for row in readings.signs()] == ["26 of 57", "0 of 57", "4 of 57"]
+
+
+def test_chapter_18_every_branch_of_the_tree_has_its_evidence():
+    from rlnotes.chapters.c18.tree import TREE, Real, tiny_and_real, words
+
+    said = [words(one) for question in TREE for leaf in question.leaves for one in leaf.rests]
+    assert all(one.startswith(("**proved**", "**contest**", "**real model**")) for one in said)
+    assert not any("was not run" in one or "no verdict" in one for one in said)
+    assert sum(isinstance(one, Real) for question in TREE for leaf in question.leaves for one in leaf.rests) >= 5
+    found = {row["sampler, and what is compared"]: row for row in tiny_and_real()}
+    assert [row["real"].split(", ")[-1] for row in found.values()] == ["not told", *["better"] * 4]
+    assert [row["tiny, in a contest"].split(", ")[-1] for row in found.values()][1:] == [
+        "not told", "not told", "better", "better",
+    ]  # fmt: skip
+
+
+@pytest.mark.extras
+@SEEDS
+def test_chapter_18_the_stand_in_learns_and_hardly_minds_four_bits(seed: int):
+    pytest.importorskip("transformers", reason="the extra `real` brings it")
+    from rlnotes.bridge.real.config import RealConfig
+    from rlnotes.bridge.real.trainer import RealTrainer
+    from rlnotes.chapters.c18.stand_in import stand_in
+
+    setting = RealConfig(
+        "stand-in", "times", prompts=16, length=8, heldout=64, steps=15, learning_rate=5e-4, warmup_updates=0,
+        evaluate_every=15, device="cpu", seed=seed,
+    )  # fmt: skip
+    for changes in (dict(), dict(rollout_weights="int4", epochs=2, minibatches=4)):
+        model, tokenizer = stand_in()
+        rows = list(RealTrainer(replace(setting, **changes), model=model, tokenizer=tokenizer).run())
+        assert rows[0]["start_greedy"] == 0 and rows[0]["reward"] < 0.2
+        assert sum(row["reward"] for row in rows[-5:]) / 5 > 0.7

@@ -49,3 +49,15 @@ def test_what_made_the_rows_stands_beside_them():
     with real_curve.ROWS.open(encoding="utf-8", newline="") as file:
         assert {row["arm"] for row in csv.DictReader(file)} == set(note["changes"])
     assert note["machine"]["card"] == "NVIDIA H200" and note["command"] == real_curve.COMMAND
+
+
+def test_ends_at_other_rates_are_stored(tmp_path: Path):
+    write_log(tmp_path, "grpo", 2, [0.5, 0.75])
+    (tmp_path / "settings.json").write_text(json.dumps(dict(learning_rate=2e-5)), encoding="utf-8")
+    row = dict(arm="grpo", rate=2e-5, seed=2, accuracy=0.75, greedy=0.75)
+    assert list(real_curve.ends([tmp_path])) == [row]
+
+
+def test_the_stored_table_names_no_machine():
+    note = json.loads(real_curve.ROWS.with_name(f"{real_curve.TABLE}.json").read_text(encoding="utf-8"))
+    assert note["comparison"]["base"]["model"] == "FOLDER"

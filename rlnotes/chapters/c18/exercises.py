@@ -130,7 +130,7 @@ EXERCISES: dict[str, Exercise] = {
                 _kept_by_correction
             ),
             "a token is stopped on either side: one that has gone too far may still be pushed back": _kept_two_sided,
-            "upside down, or the sampler is still in it: what is bounded is pi over pi_k": _kept_upside_down,
+            "upside down: this stops tokens that are pushed back, and lets the others run": _kept_upside_down,
             "nothing is stopped: then nothing holds the updates": lambda logp, *_: np.ones(logp.shape, dtype=bool),
         },
         hints=(

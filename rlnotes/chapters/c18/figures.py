@@ -7,6 +7,8 @@ from rlnotes.bridge.real.questions import Question
 from rlnotes.chapters.c18 import readings
 from rlnotes.notebook.figures import STYLES, new_figure
 
+LIVE = {"reward": "reward", "accuracy": "held out, sampled", "greedy": "held out, greedy"}
+
 
 def arms() -> tuple[Figure, str]:
     """Held-out accuracy over the rounds, a panel for each sampler, a thin line for each run and a thick one for their
@@ -37,7 +39,9 @@ def live(rows: list[dict[str, float]]) -> tuple[Figure, str]:
     """Rewards of the stand-in over its steps, and its held-out accuracy."""
     figure, (axis,) = new_figure(1, width=5.2, height=2.8)
     words = []
-    for style, (name, label) in zip(STYLES, (("reward", "reward"), ("accuracy", "held out, sampled"), ("greedy", "held out, greedy")), strict=False):
+    for style, (name, label) in zip(
+        STYLES, (("reward", "reward"), ("accuracy", "held out, sampled"), ("greedy", "held out, greedy")), strict=False
+    ):
         steps, values = zip(*[(row["step"], row[name]) for row in rows if name in row], strict=True)
         axis.plot(steps, values, label=label, markersize=4, **style)
         low, high = np.argmin(values), np.argmax(values)

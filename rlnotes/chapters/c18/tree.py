@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rlnotes.chapters.c18 import readings
+from rlnotes.chapters.c18.readings import AT_MU, AT_PI_K, DIVERGENCE, UNCLIPPED
 from rlnotes.chapters.verdicts import told
 from rlnotes.logs.cards import Card
 
@@ -72,10 +73,11 @@ TREE = (
                 (Contest("no weight, no clip, less `pg_is clip`", "11_corrections", "uncorrected, misled int4"),),
             ),
             Leaf(
-                "Centre the limit at the policy before the update, `minirl`.",
+                "No clip at μ. Centre the limit at the policy before the update (`minirl`), or have none (`pg_is`).",
                 (
-                    Real("`minirl` less the clip at μ", "int4", readings.AT_PI_K, readings.AT_MU),
-                    Real("`minirl` less `pg_is`", "int4", readings.AT_PI_K, readings.UNCLIPPED),
+                    Real("`minirl` less the clip at μ", "int4", AT_PI_K, AT_MU),
+                    Real("`pg_is` less the clip at μ", "int4", UNCLIPPED, AT_MU),
+                    Real("`minirl` less `pg_is`", "int4", AT_PI_K, UNCLIPPED),
                     Contest(
                         "response clip at π_k less the same at μ",
                         "09_drift",
@@ -104,12 +106,18 @@ TREE = (
                 ),
             ),
             Leaf(
-                "All old: weights of whole responses, capped (`seq_tis`), or no clip. Half old: keep the clip.",
+                "All of them old: no clip at μ, but a limit on |π − μ| (`dppo_tv`), or one at π_k (`minirl`).",
+                (
+                    Contest("`dppo_tv` less the clip", "14_masks", "dppo_tv, misled lag 64"),
+                    Real("`dppo_tv` less the clip at μ", "stale", DIVERGENCE, AT_MU),
+                    Real("`minirl` less the clip at μ", "stale", AT_PI_K, AT_MU),
+                ),
+            ),
+            Leaf(
+                "Or weights of whole responses, capped (`seq_tis`). Only half of the data old: keep the clip.",
                 (
                     Contest("`seq_tis` less `pg_is clip`", "11_corrections", "seq_tis, misled lag 64"),
-                    Contest("all old: `unclipped` less the clip", "12_versions", "unclipped, old 32"),
-                    Contest("half old: the same", "12_versions", "unclipped, kept 32"),
-                    Real("all up to 7 rounds old: clip at μ less `pg_is`", "stale", readings.AT_MU, readings.UNCLIPPED),
+                    Contest("half old: `unclipped` less the clip", "12_versions", "unclipped, kept 32"),
                 ),
             ),
         ),
@@ -132,11 +140,12 @@ TREE = (
         "",
         (
             Leaf(
-                "Keep a clip. Which one is not told.",
+                "Keep the limit that you have. Which is ahead is not told.",
                 (
-                    Real("clip less `pg_is`", "none", readings.AT_MU, readings.UNCLIPPED),
-                    Real("`dppo_tv` less `pg_is`", "none", readings.DIVERGENCE, readings.UNCLIPPED),
+                    Real("clip less `pg_is`", "none", AT_MU, UNCLIPPED),
+                    Real("`dppo_tv` less `pg_is`", "none", DIVERGENCE, UNCLIPPED),
                     Contest("`dppo_tv` less the clip, misled", "15_regions", "dppo_tv, misled"),
+                    Real("8 bits: `minirl` less the clip at μ", "int8", AT_PI_K, AT_MU),
                 ),
             ),
         ),
@@ -172,3 +181,48 @@ def lines() -> Iterator[str]:
 def tree() -> Card:
     """The decision tree: go down the questions, and stop at the first yes."""
     return Card("\n".join(lines()))
+
+
+BESIDE = {
+    "exact: dppo_tv less the clip": ("15_regions", "dppo_tv, misled", "none", DIVERGENCE, AT_MU),
+    "4 bits: no limit less the clip": (
+        "14_masks",
+        "unclipped, misled int4",
+        "int4",
+        UNCLIPPED,
+        AT_MU,
+    ),
+    "4 bits: dppo_tv less the clip": (
+        "14_masks",
+        "dppo_tv, misled int4",
+        "int4",
+        DIVERGENCE,
+        AT_MU,
+    ),
+    "old: no limit less the clip": (
+        "14_masks",
+        "unclipped, misled lag 64",
+        "stale",
+        UNCLIPPED,
+        AT_MU,
+    ),
+    "old: dppo_tv less the clip": (
+        "14_masks",
+        "dppo_tv, misled lag 64",
+        "stale",
+        DIVERGENCE,
+        AT_MU,
+    ),
+}
+"""what was asked of tiny models, in contests, and of the real one"""
+
+
+def tiny_and_real() -> readings.Rows:
+    """A row for each such question: the answers with their words."""
+    found = readings.Rows()
+    for asked, (name, difference, kind, ours, theirs) in BESIDE.items():
+        real = readings.told(readings.run(ours, kind), readings.run(theirs, kind)).replace("*", "")
+        found.append(
+            {"sampler, and what is compared": asked.replace("`", ""), "tiny": str(told(name, difference)), "real": real}
+        )
+    return found
