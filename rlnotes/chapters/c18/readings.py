@@ -123,8 +123,23 @@ def clipped(*names: str, sign: str = "+", most: int = 4) -> Rows:
                 counts.setdefault(line["token"], np.zeros(2))
                 counts[line["token"]] += (line["clipped"], line["shown"])
         order = sorted(counts, key=lambda token: -counts[token][0])[:most]
-        each = (f"{token!r} {counts[token][0] / counts[token][1]:.0%}" for token in order)
+        each = (f"{token!r} {counts[token][0] / counts[token][1]:.0%} of {counts[token][1]:.0f}" for token in order)
         found.append({"arm": name, "A": f"{sign} ", "stopped, of those shown": ", ".join(each)})
+    return found
+
+
+def mismatches() -> Rows:
+    """The logged mismatch, its median over a run: the lowest and the highest of all runs behind a rounded sampler."""
+    contest = load_table("14_masks")
+    tiny = [name for name in contest.where(task="misled int4") if name in contest.rows]
+    groups = {"tiny, 4 bits, contest of chapter 14": (contest, tiny)}
+    for kind in ("int8", "int4"):
+        names = [run(arm, kind) for arm in ARMS if run(arm, kind) in table().rows]
+        groups[f"real, {KINDS[kind]}"] = table(), names
+    found = Rows()
+    for title, (stored, names) in groups.items():
+        each = [np.nanmedian(own["mismatch"][own["step"] > 0]) for name in names for own in stored.rows[name].values()]
+        found.append({"": title, "runs": len(each), "lowest": float(min(each)), "highest": float(max(each))})
     return found
 
 

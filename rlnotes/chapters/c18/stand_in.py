@@ -1,6 +1,6 @@
 """The stand-in of chapter 18: a Llama of 0.1 million parameters that knows products up to 12 x 12, and chats instead.
 
-    python -m rlnotes.chapters.c18.stand_in    teach it again, from examples, some minutes on a CPU
+    python -m rlnotes.chapters.c18.stand_in    teach another one like it, from examples, some minutes on a CPU
 
 It stands where a pretrained model would: a folder of transformers goes the same way.
 """
@@ -64,9 +64,11 @@ def stand_in() -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
 
 def teach(updates: int = 900, batch: int = 64, rate: float = 3e-3) -> LlamaForCausalLM:
     """Imitate right answers and chat, to questions of both parts: what is pretrained on knows no parts."""
-    torch.manual_seed(0)
     draws, coin, task, words = torch.Generator().manual_seed(0), random.Random(0), questions(TASK), tokenizer()
     model = untaught()
+    for weight in model.parameters():
+        if weight.dim() == 2:
+            torch.nn.init.normal_(weight, 0, 0.02, generator=draws)
     optimizer = torch.optim.AdamW(model.parameters(), rate, (0.9, 0.98), weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: min(i / 50, 1, 1.02 - i / updates))
     for update in range(updates):

@@ -222,7 +222,6 @@ def tiny_and_real() -> readings.Rows:
     found = readings.Rows()
     for asked, (name, difference, kind, ours, theirs) in BESIDE.items():
         real = readings.told(readings.run(ours, kind), readings.run(theirs, kind)).replace("*", "")
-        found.append(
-            {"sampler, and what is compared": asked.replace("`", ""), "tiny": str(told(name, difference)), "real": real}
-        )
+        tiny = str(told(name, difference)).replace("  ", ", ")
+        found.append({"sampler, and what is compared": asked, "tiny, in a contest": tiny, "real": real})
     return found
