@@ -3,7 +3,6 @@
 import pytest
 
 import rlnotes.chapters.c09.explorers as explorers09
-import rlnotes.chapters.c10.explorers as explorers10
 import rlnotes.chapters.c15.explorers as explorers15
 import rlnotes.chapters.c16.exercises as exercises16
 import rlnotes.chapters.c16.explorers as explorers16
@@ -31,7 +30,7 @@ def test_clips_and_caps():
         assert clip == (chapter.LOW, chapter.HIGH)
     assert pytest.approx((1 - clip[0], 1 + clip[1])) == explorers18.CLIP
     assert RECIPES["grpo"].gate == Clip(explorers09.TOKEN_EPSILON, explorers09.TOKEN_EPSILON)
-    for cap in (explorers10.CAP, explorers16.CAP, exercises16.CAP):
+    for cap in (explorers16.CAP, exercises16.CAP):
         assert RECIPES["cispo"].gate == RECIPES["minirl_tis"].gate == Cap(high=cap)
 
 

@@ -1,191 +1,204 @@
 """Exercises of chapter 10, SAPO."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.integrate import quad
+from scipy.optimize import brentq
 
 from rlnotes.notebook.exercise import Exercise
+
+TENTH, EDGE = 0.1, 0.8  # of exercise 10.4: how far the gate is open, and at which ratio
+RIGHT, SIZE = 2, 8  # of exercise 10.5: right responses, and all of the group
+LOG, ROW = "34b7", 26  # of exercise 10.2: a stored log, and its row
 
 
 def _sech2(x: float) -> float:
     return 1 / math.cosh(x) ** 2
 
 
-def _hardest() -> float:
-    """By listing the four pushes, each as a difference quotient of the term over the log-ratio."""
-    ratios = (0.1, 1.0, 2.0, 4.0)
+def _mean_gate() -> float:
+    """After a round of the loop on sort, in the mean over the rounds of six stored runs."""
+    from rlnotes.studies.tables import load_rows  # only here: it reads a table
 
-    def push(r: float) -> float:
-        h = 1e-5
-        return (_term(r * math.exp(h), 1.0, 1.0, 1.0) - _term(r * math.exp(-h), 1.0, 1.0, 1.0)) / (2 * h)
-
-    return max(ratios, key=push)
+    runs = [one for one in load_rows("10_live") if (one["role"], one["task"]) == ("loop", "sort")]
+    return float(np.mean([one["mean_gate"] for one in runs if one["gate"] == "sapo"]))
 
 
-def _term(ratio: float, advantage: float, tau_pos: float, tau_neg: float) -> float:
-    """The gate added up from ratio 0 on, by quadrature; at ratio 0 the term is (4 / tau) sigmoid(-tau) A."""
-    tau = tau_pos if advantage > 0 else tau_neg
-    area, _ = quad(lambda r: _sech2(tau / 2 * (r - 1)), 0, ratio, epsabs=1e-12)
-    return (4 / tau / (1 + math.exp(tau)) + area) * advantage
+def _share_of_bad() -> tuple[float, str]:
+    """Bad tokens among those that the clip held, in one row of a stored log; and what TRL's code logs for sapo."""
+    from rlnotes.logs.stored_logs import stored_log  # only here: it reads a log
+
+    (row,) = (one for one in stored_log(LOG).rows() if one.get("step") == ROW and "clip_ratio/low_mean" in one)
+    low, high = row["clip_ratio/low_mean"], row["clip_ratio/high_mean"]
+    return low / (low + high), "c"
 
 
-def _push(ratio: float, advantage: float, tau_pos: float, tau_neg: float) -> float:
-    """The slope of the term over the log-ratio, by a central difference of higher order."""
-    h = 1e-2
-    at = [_term(ratio * math.exp(k * h), advantage, tau_pos, tau_neg) for k in (-2, -1, 1, 2)]
-    return (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h)
+# --- 10.3: gates (r, A, tau) -> what r A is multiplied by, tensors
+
+GateOf = Callable[[Any, Any, float], Any]
+PLACES = {
+    "good, far the right way": (3.0, 1.0, 1.0),
+    "good, a little the right way": (1.1, 2.0, 10.0),
+    "good, gone the wrong way": (0.4, 1.0, 3.0),
+    "bad, far the right way": (0.2, -1.0, 3.0),
+    "bad, a little the right way": (0.9, -0.5, 10.0),
+    "bad, gone the wrong way": (3.0, -1.0, 1.0),
+    "not moved": (1.0, -1.0, 10.0),
+}
 
 
-def _on_policy(advantages: np.ndarray, tau_pos: float, tau_neg: float) -> float:
-    """Response by response, each term at ratio 1."""
-    return sum(_term(1.0, float(a), tau_pos, tau_neg) for a in advantages) / len(advantages)
+def _as_tensors(gate: GateOf, r: float, A: float, tau: float) -> np.ndarray:
+    """The gate of one token, and of the same between two others, since a gate works on arrays."""
+    import torch  # only here: the other exercises work without it
+
+    ratios, advantages = torch.tensor([0.5, r, 2.0]), torch.tensor([1.0, A, 1.0])
+    return torch.as_tensor(gate(ratios, advantages, tau)).double().numpy()
 
 
-def _half_width(width: float) -> float:
-    """The temperature at which the gate is a half at 1 + width: its interval is halved again and again."""
-    low, high = 0.0, 1000.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _sech2(middle / 2 * width) > 0.5 else (low, middle)
-    return low
+def _by_the_smaller_term(r: float, A: float, tau: float) -> np.ndarray:
+    """The slope of the smaller of r A and the shifted soft term, by a difference quotient, over A."""
+
+    def term(r: float, A: float) -> float:
+        area, _ = quad(lambda x: _sech2(tau / 2 * (x - 1)), 1, r, epsabs=1e-13)
+        return min(r * A, A + A * area)
+
+    h = 1e-4
+    return np.array(
+        [(term(x + h, a) - term(x - h, a)) / (2 * h * a) for x, a in ((0.5, 1.0), (r, A), (2.0, 1.0))]
+    )
 
 
-def _sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x))
+def _soft(r: Any, tau: float) -> Any:
+    return (tau * (r - 1) / 2).cosh() ** -2
 
 
-def _tau(advantage: float, tau_pos: float, tau_neg: float) -> float:
-    return tau_pos if advantage > 0 else tau_neg
+def _given(r: Any, A: Any, tau: float) -> Any:
+    import torch
+
+    return torch.where(r > 1, _soft(r, tau), 1.0)
 
 
-_PLACES = tuple((r, a, 1.0, 3.0) for r in (0.3, 1.0, 1.7, 2.5) for a in (1.5, -2.0))
+def _where(condition: Callable[[Any, Any], Any]) -> GateOf:
+    def gate(r: Any, A: Any, tau: float) -> Any:
+        import torch
+
+        return torch.where(condition(r, A), _soft(r, tau), 1.0)
+
+    return gate
+
+
+# --- 10.4 and 10.5
+
+
+def _strength() -> float:
+    """By halving the interval until the gate at the edge is a tenth."""
+    return float(brentq(lambda tau: _sech2(tau / 2 * (1 - EDGE)) - TENTH, 1, 100))
+
+
+def _first_loss(tau_good: float = 1.0, tau_bad: float = 1.05, half: float = 0.5, ddof: int = 0) -> float:
+    """Response by response: minus the mean of f(1) A, f(1) the gate added up from ratio 0 on and its value there."""
+    rewards = np.array([1.0] * RIGHT + [0.0] * (SIZE - RIGHT))
+    advantages = (rewards - rewards.mean()) / rewards.std(ddof=ddof)
+    return -float(np.mean([4 / (tau_good if a > 0 else tau_bad) * half * a for a in advantages]))
+
 
 EXERCISES: dict[str, Exercise] = {
-    "10.0": Exercise(
-        cases=((),),
-        oracle=_hardest,
-        misconceptions={
-            "there the gate is largest, 1; but the push is the gate times r, and r = 2 makes up for more": lambda: 1,
-            "r is large there, but the gate is 0.18, and 4 times 0.18 is 0.72: at 2 it is more": lambda: 4,
-            "the gate is about 0.8 there, and r is 0.1": lambda: 0.1,
-            "that is where the curve peaks; asked is which of the four": lambda: 2.06,
-        },
-        hints=("The push is the right panel.", "Put the sign on +1 and τ on 1, and read SAPO's number at each ratio."),
-    ),
     "10.1": Exercise(
-        cases=_PLACES,
-        oracle=_term,
+        cases=((),),
+        oracle=_mean_gate,
         misconceptions={
-            "the factor 4 / tau is missing: the slope at ratio 1 would not be 1": lambda r, a, p, n: (
-                _sigmoid(_tau(a, p, n) * (r - 1)) * a
-            ),
-            "the temperatures have changed places: tau_pos is for A > 0": lambda r, a, p, n: (
-                4 / _tau(-a, p, n) * _sigmoid(_tau(-a, p, n) * (r - 1)) * a
-            ),
-            "this is tau_pos for both signs; a token with A <= 0 has tau_neg": lambda r, a, p, n: (
-                4 / p * _sigmoid(p * (r - 1)) * a
-            ),
-            "the advantage is missing: bad tokens would be pushed up too": lambda r, a, p, n: (
-                4 / _tau(a, p, n) * _sigmoid(_tau(a, p, n) * (r - 1))
-            ),
-            "the sigmoid is of tau (r - 1), so that the gate is open at r = 1": lambda r, a, p, n: (
-                4 / _tau(a, p, n) * _sigmoid(_tau(a, p, n) * r) * a
-            ),
-            "this is the loss; the term is to be maximised": lambda r, a, p, n: (
-                -4 / _tau(a, p, n) * _sigmoid(_tau(a, p, n) * (r - 1)) * a
-            ),
+            "nearly. It is never wholly open but at ratio 1; a few tokens are far out, and take two per cent": lambda: 1.0,
+            "that is the least it can be below ratio 1. Few tokens are near ratio 0": lambda: 0.77,
+            "that is the gate at one place far out. Most tokens have hardly moved": lambda: 0.5,
+            "so much the clip would let through. The soft gate holds far less": lambda: 0.9,
         },
-        hints=(
-            "First choose tau by the sign of the advantage.",
-            "4 / tau times the sigmoid of tau (r - 1), times the advantage.",
-            "4 / tau / (1 + np.exp(-tau * (ratio - 1))) * advantage",
-        ),
+        hints=("Most tokens stay near ratio 1. How much does the gate take away there? Fact 10.2 (i).",),
+        tolerance=0.008,
     ),
     "10.2": Exercise(
-        cases=_PLACES,
-        oracle=_push,
-        tolerance=1e-5,
+        cases=((),),
+        oracle=_share_of_bad,
         misconceptions={
-            "this is the derivative by r; one by log pi has a factor r more": lambda r, a, p, n: (
-                _sech2(_tau(a, p, n) / 2 * (r - 1)) * a
+            "the share is right. TRL counts clipped tokens for losses that clip, and sapo is none of them: the column is "
+            "not there. The 0.000 is verl's": (_share_of_bad()[0], "b"),
+            "the share is right. A soft gate has no edge to count at, so TRL leaves the column out": (
+                _share_of_bad()[0],
+                "a",
             ),
-            "this is equation (120) as printed; the sech^2 has got lost in it": lambda r, a, p, n: (
-                2 * (_tau(a, p, n) / 2 * (r - 1)) * r * a
+            "that is the share of good tokens, high over region": (1 - _share_of_bad()[0], ...),
+            "that is low over high; asked is the share of all that the clip held": (
+                _share_of_bad()[0] / (1 - _share_of_bad()[0]),
+                ...,
             ),
-            "this is tau_pos for both signs; a token with A <= 0 has tau_neg": lambda r, a, p, n: (
-                r * a * _sech2(p / 2 * (r - 1))
-            ),
-            "the sech is not squared": lambda r, a, p, n: r * a / math.cosh(_tau(a, p, n) / 2 * (r - 1)),
-            "inside the sech stands tau / 2, not tau": lambda r, a, p, n: r * a * _sech2(_tau(a, p, n) * (r - 1)),
-            "this is the gate alone; it multiplies r A": lambda r, a, p, n: _sech2(_tau(a, p, n) / 2 * (r - 1)),
-            "4 sigma (1 - sigma) is 1 at r = 1; without the 4 it is a quarter": lambda r, a, p, n: (
-                r * a * _sech2(_tau(a, p, n) / 2 * (r - 1)) / 4
-            ),
-            "there is no gate in it": lambda r, a, p, n: r * a,
+            "that is bad tokens as a share of all tokens; asked is their share of those that the clip held": (0.0165, ...),
+            "the share first, then the letter in quotes": ("abc", ...),
         },
-        hints=(
-            "Equation (121): gate times ratio times advantage.",
-            "The gate is 4 s (1 - s), s the sigmoid of tau (r - 1), with tau chosen by the sign of A.",
-            "4 * s * (1 - s) * ratio * advantage",
-        ),
+        hints=("region is low plus high: bad tokens below 0.8, and good ones above 1.2.",),
+        tolerance=0.01,
     ),
     "10.3": Exercise(
-        cases=(
-            (np.array([1.0, -1.0]), 1.0, 1.05),
-            (np.array([1.0, -1.0]), 2.0, 5.0),
-            (np.array([3.0, -1.0, -1.0, -1.0]), 1.0, 1.5),
-            (np.array([2.0, -0.5, 0.5]), 1.0, 1.5),
-        ),
-        oracle=_on_policy,
+        cases=tuple(PLACES.values()),
+        probes=tuple(PLACES),
+        oracle=_by_the_smaller_term,
+        measure=_as_tensors,
+        given=_given,
+        tolerance=1e-4,
         misconceptions={
-            "it would be 0 with one temperature only; here the two signs have different ones": lambda a, p, n: 0.0,
-            "the sigmoid of 0 is one half": lambda a, p, n: np.mean(4 / np.where(a > 0, p, n) * a),
-            "this is the sum over the responses; (119) divides by their number": lambda a, p, n: np.sum(
-                2 / np.where(a > 0, p, n) * a
+            "it closes on both sides: a token that went the wrong way is let go, too": lambda r, A, tau: _soft(r, tau),
+            "the sides are swapped: it stops the way back and leaves the way out open": _where(lambda r, A: (r - 1) * A < 0),
+            "no bad token is ever stopped: for A < 0 the way out is below 1": _where(lambda r, A: (A > 0) & (r > 1)),
+            "good tokens are stopped on the way back, too: the side depends on r and on A": _where(
+                lambda r, A: (A > 0) | (r < 1)
             ),
-            "the temperatures have changed places": lambda a, p, n: np.mean(2 / np.where(a > 0, n, p) * a),
-            "this is the loss, minus the objective": lambda a, p, n: -np.mean(2 / np.where(a > 0, p, n) * a),
+            "bad tokens are stopped on the way back, too: the side depends on r and on A": _where(
+                lambda r, A: (A < 0) | (r > 1)
+            ),
+            "good tokens are never stopped: for A > 0 the way out is above 1": _where(lambda r, A: (A < 0) & (r < 1)),
+            "the sign of A alone does not say which way the token has moved: compare r with 1, too": _where(
+                lambda r, A: A > 0
+            ),
+            "the gate alone is asked for, without the advantage": lambda r, A, tau: (
+                A * _where(lambda r, A: (r - 1) * A > 0)(r, A, tau)
+            ),
+            "the gate alone is asked for, without the ratio": lambda r, A, tau: (
+                r * _where(lambda r, A: (r - 1) * A > 0)(r, A, tau)
+            ),
         },
-        hints=(
-            "What is f at r = 1? The sigmoid of 0 is 1/2.",
-            "So each response has 2 / tau times its advantage, with the tau of its sign.",
-            "np.mean(2 / np.where(advantages > 0, tau_pos, tau_neg) * advantages)",
-        ),
+        hints=("For which r has a token with A < 0 moved the way its advantage asks?",),
     ),
     "10.4": Exercise(
-        cases=((0.2,), (1.0,), (0.05,)),
-        oracle=_half_width,
-        tolerance=2e-4,  # Fact 10.7 prints 1.763
+        cases=((),),
+        oracle=_strength,
+        tolerance=5e-3,
         misconceptions={
-            "this makes sech a half; the gate is its square": lambda w: 2 * math.acosh(2) / w,
-            "inside the sech stands tau / 2: a factor 2 is missing": lambda w: math.acosh(math.sqrt(2)) / w,
-            "this is a temperature of the right order; solve sech^2(tau / 2 * width) = 1/2 for it": lambda w: 1 / w,
-            "this is the place where the gate of temperature `width` is a half; the roles are the other way round": (
-                lambda w: 2 * math.acosh(math.sqrt(2)) * w
+            "there the gate is a half; asked is a tenth": lambda: 2 * math.acosh(math.sqrt(2)) / (1 - EDGE),
+            "this makes sech a tenth; the gate is its square": lambda: 2 * math.acosh(10) / (1 - EDGE),
+            "inside the sech stands half of tau: a factor 2 is missing": lambda: math.acosh(math.sqrt(10)) / (1 - EDGE),
+            "this solves the bound of (i), which is far from exact where the gate is nearly closed": lambda: (
+                2 * math.sqrt(1 - TENTH) / (1 - EDGE)
             ),
+            "the distance from ratio 1 is 0.2, not 0.8": lambda: 2 * math.acosh(math.sqrt(10)) / EDGE,
         },
-        hints=(
-            "sech^2(x) = 1/2 means cosh(x) = sqrt(2).",
-            "x = tau / 2 * width, so tau = 2 x / width, and np.arccosh gives x.",
-            "2 * np.arccosh(np.sqrt(2)) / width",
-        ),
+        hints=("Which x has sech^2(x) = 1/10? np.arccosh undoes cosh. Then x is half of tau times 0.2.",),
     ),
     "10.5": Exercise(
         cases=((),),
-        oracle=lambda: "bdf",
+        oracle=_first_loss,
+        tolerance=5e-3,
         misconceptions={
-            "(a) is (116) as printed: the derivative is the advantage times that": lambda: "abdf",
-            "(c): at ratio 1 its value is the mean of 2 / tau times A; with two temperatures that is not 0": lambda: (
-                "bcdf"
+            "it would be 0 with one strength for both signs; here they differ": lambda: 0.0,
+            "that is the objective; the loss is minus that": lambda: -_first_loss(),
+            "the strengths are swapped: 1 is for right responses, 1.05 for wrong ones": lambda: _first_loss(1.05, 1.0),
+            "the sigmoid of 0 is one half": lambda: _first_loss(half=1.0),
+            "that is the sum over the responses; the loss divides by their number": lambda: SIZE * _first_loss(),
+            "the advantages are not divided by the standard deviation": lambda: (
+                _first_loss() * math.sqrt(RIGHT * (SIZE - RIGHT)) / SIZE
             ),
-            "(e): its gate is never 0, so nothing stops the ratio, only slows it": lambda: "bdef",
-            "(f) is true too: it closes on both sides, also where a token has to come back": lambda: "bd",
-            "(b) is true too: inside the band 1 - gate is at most tau^2 epsilon^2 / 4, one per cent": lambda: "df",
+            "that is with the sample standard deviation; the text says the population's": lambda: _first_loss(ddof=1),
         },
-        hints=(
-            "Three are true.",
-            "Try ratio 3 with a negative advantage: which method pulls it back?",
-        ),
+        hints=("What is f at ratio 1? Then all right responses have one term, and all wrong ones another.",),
     ),
 }

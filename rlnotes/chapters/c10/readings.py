@@ -1,0 +1,141 @@
+"""What chapter 10 reads from its stored runs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from rlnotes.chapters.c10.live import GATES, TASKS
+from rlnotes.studies.contest import UNTRAINED, results
+from rlnotes.studies.tables import Table, load_rows, load_table
+from rlnotes.studies.verdicts import Verdict, judge
+
+CLIP, UNCLIPPED = "clip", "unclipped"
+# methods of the contests, and what the chapter calls them
+ARMS = {"grpo": CLIP, "unclipped": UNCLIPPED, "sapo": "sapo", "sapo 10": "two-sided 10", "sapo 30": "two-sided 30"}
+ARMS |= {"sapo_one_sided": "one-sided 1", "sapo_one_sided 10": "one-sided 10", "sapo_one_sided 30": "one-sided 30"}
+RECIPES = {arm: recipe for recipe, arm in ARMS.items()}
+SAID = {
+    CLIP: "1 until 0.2 beyond ratio 1 on the side that A wants, then 0",
+    UNCLIPPED: "always 1",
+    "sapo": "soft, published strengths: 1, and 1.05 where A < 0",
+    "two-sided 10, 30": "soft, 10 or 30 times as strong",
+    "one-sided 1, 10, 30": "the same three strengths, but 1 where a token comes back",
+}
+
+Rows = list[dict[str, Any]]
+
+
+@cache
+def _contest(task: str) -> Table:
+    return load_table("10_gates_sort" if task == "sort" else "10_gates")
+
+
+@cache
+def _results(task: str) -> dict[str, dict[str, Any]]:
+    known = ARMS | {UNTRAINED: UNTRAINED}
+    return {known[row["method"]]: row for row in results(_contest(task)) if row["task"] == task}
+
+
+def lead(arm: str, task: str) -> Verdict:
+    """Mean accuracy of a gate's runs on a task less that of the clip's, each at its own rate, with its word."""
+    table = _contest(task)
+    names = {table.labels[name]["recipe"]: name for name in table.rows if table.labels[name]["task"] == task}
+    ours, theirs = (table.mean(names[RECIPES[one]], "accuracy") for one in (arm, CLIP))
+    return judge(ours, theirs, table.settings["comparison"]["margin"], table.starts_of(names[RECIPES[arm]]))
+
+
+def contest_in_short(*tasks: str, ends: bool = False) -> Rows:
+    """A row for the start and for each gate: on each of ``tasks`` its rate, its mean accuracy and what that is less the
+    clip's, and how many of its runs died where any did; with ``ends`` the accuracy of the last measurement, too.
+    """
+    deadly = {task for task in tasks for row in _results(task).values() if row["died"][:1] not in ("", "0")}
+    found: Rows = []
+    for arm in (UNTRAINED, *ARMS.values()):
+        row: dict[str, Any] = {"gate": arm}
+        for task in tasks:
+            own = _results(task)[arm]
+            shown = {"rate": own["rate"] or None}
+            shown |= {"died": own["died"] or None} if task in deadly else {}
+            shown |= {"end": own["sampled"], "end, greedy": own["greedy"]} if ends else {}
+            shown |= {"mean": own["mean"], "less clip": None if arm == CLIP else own["less grpo"]}
+            row |= {f"{task}: {name}": value for name, value in shown.items()}
+        found.append(row)
+    return found
+
+
+def begin(task: str) -> dict[str, float]:
+    """Share of right answers of a contest's start, greedy and sampled, in the mean over its starts."""
+    own = _results(task)[UNTRAINED]
+    return {"greedy": own["start, greedy"], "sampled": own["mean"]}
+
+
+def by_rate(task: str, table: Table | None = None) -> dict[str, dict[float, float]]:
+    """Mean accuracy of the tuning runs of each gate by learning rate, as far as rates were tried."""
+    table = table or _contest(task)
+    apart, found = replace(table, rows=table.tuning), {}
+    for arm, recipe in RECIPES.items():
+        names = [name for name in table.where(task=task, recipe=recipe) if name in table.tuning]
+        found[arm] = {float(table.labels[name]["rate"]): float(apart.mean(name, "accuracy").mean()) for name in names}
+    return found
+
+
+def loops() -> Rows:
+    """A row for each task and gate: the chapter's loop on six seeds, lowest to highest."""
+    found: Rows = []
+    for task in TASKS:
+        for gate in GATES:
+            runs = [one for one in load_rows("10_live") if (one.get("task"), one.get("gate")) == (task, gate)]
+            runs = [one for one in runs if one["role"] == "loop"]
+            row: dict[str, Any] = {"task": task, "gate": gate}
+            for when, title in (("before", "start"), ("after", "end")):
+                for kind in ("greedy", "sampled"):
+                    row[f"{title}, {kind}"] = _span([one[when][kind] for one in runs])
+            found.append(row)
+    return found
+
+
+def logged() -> Rows:
+    """A row for each task and gate of the loop: what is logged of the gate after each round, lowest to highest of all
+    rounds of six seeds.
+    """
+    found: Rows = []
+    titles = {"mean_gate": "mean of SAPO's gate", "bad": "A < 0 and r < 0.8", "good": "A > 0 and r > 1.2"}
+    for task in TASKS:
+        for gate in GATES:
+            runs = [one for one in load_rows("10_live") if one["role"] == "loop"]
+            runs = [one for one in runs if (one["task"], one["gate"]) == (task, gate)]
+            row: dict[str, Any] = {"task": task, "gate": gate}
+            for key, title in titles.items():
+                row[title] = _span([value for one in runs for value in one[key] if value is not None])
+            found.append(row)
+    return found
+
+
+def predictor() -> Rows:
+    """A row for each task and rate: of the tokens that the clip holds in five rounds, the share of good ones; what that
+    foretells; and the mean accuracy of SAPO's tuning runs less that of the clip's at the same rate.
+    """
+    rows = [one for one in load_rows("10_live") if one["role"] == "held"]
+    found: Rows = []
+    for task, rate in dict.fromkeys((one["task"], one["rate"]) for one in rows):
+        own = [one for one in rows if (one["task"], one["rate"]) == (task, rate)]
+        good, bad = (np.mean([value for one in own for value in one[key] if value is not None]) for key in ("good", "bad"))
+        share = float(good / (good + bad))
+        arena = task in ("reverse", "ramble")
+        means = by_rate(task, load_table("17_arena")) if arena else by_rate(task)
+        gap = means["sapo"][float(rate)] - means[CLIP][float(rate)]
+        row = {"task": task, "rate": rate, "bad, held": float(bad), "good, held": float(good), "good of these": share}
+        found.append(row | {"foretold": foretold(share), "sapo less clip": gap})
+    return found
+
+
+def foretold(share: float) -> str:
+    """The rule that was fixed before the last two tasks were looked at."""
+    return "ahead" if share > 0.25 else "behind" if share < 0.1 else "–"
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{min(values):.2f} to {max(values):.2f}"
