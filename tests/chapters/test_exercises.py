@@ -293,23 +293,12 @@ def test_02_3_knows_a_stop_where_little_changes():
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("10.4", lambda width: 1.763 / width),
         ("12.2", lambda sigma, length, old: old * (1 - (1 - sigma) ** length) / (sigma * length)),
     ],
 )
 def test_what_the_chapter_prints_is_accepted(name, answer):
     verdict = grade(find(name), answer)
     assert verdict.status == "right", verdict.reason
-
-
-def test_the_push_that_10_0_speaks_of_is_the_one_that_is_there():
-    (mistake,) = [reason for reason, wrong in find("10.0").misconceptions.items() if wrong() == 4]
-    (path,) = COURSE.glob("10_*.ipynb")
-    solution = re.search(r"`*At 1 it is 1\. (.*?)\.\\n", path.read_text(encoding="utf-8"))
-    assert solution
-    gate = 1 / np.cosh((4 - 1) / 2) ** 2
-    for text in (mistake, solution.group(1)):
-        assert f"{gate:.2f}" in text and f"{4 * gate:.2f}" in text
 
 
 def test_chapter_04_the_largest_gain_counts_states_that_the_old_policy_never_visits():

@@ -1,85 +1,124 @@
-"""The loops of chapter 10 reach their threshold on three of three seeds, and show what the chapter says of them."""
+"""The loop of chapter 10 is that of its stored runs, which have the winners of the chapter on all six seeds; and its
+statements hold.
+"""
 
-from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import root_scalar
 
+from rlnotes.chapters.c10 import readings
+from rlnotes.chapters.c10.live import RATE, ROUNDS
+from rlnotes.chapters.c10.rounds import clip, measured, soft, start, train
 from rlnotes.exact import token_gradients, tokens
-from rlnotes.lm.config import TrainConfig
-from rlnotes.lm.sampler import token_logp
-from rlnotes.lm.trainer import Trainer
-from rlnotes.objectives import GRPO, SAPO, Batch, Choices, policy_loss
-from rlnotes.objectives.gates import Cap, Clip, Gate, Soft, no_gate
+from rlnotes.objectives.gates import Cap, Clip, Gate, Soft, SoftOneSided, no_gate
 from rlnotes.studies import load_table, paired_interval
+from rlnotes.studies.tables import load_rows
 
-SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
-CLIP, SHARP = Clip(0.2, 0.2), Soft(10.0, 10.5)
+CLIP, STRONG = Clip(0.2, 0.2), Soft(10.0, 10.5)
 
 
-def config(task: str, seed: int) -> TrainConfig:
-    return TrainConfig(task=task, size=8, seed=seed, epochs=4, minibatches=4, learning_rate=3e-4)
+def stored(task: str, gate: str) -> dict[str, Any]:
+    """The first of the stored runs, of seed 0."""
+    return next(one for one in load_rows("10_live") if (one["task"], one.get("gate")) == (task, gate))
+
+
+def test_chapter_10_the_stored_runs_are_those_of_the_loop():
+    kept, run = stored("needle", "sapo"), start("needle")
+    assert measured(run) == pytest.approx(kept["before"], abs=1e-4)
+    (row,) = train(run, soft, RATE, 1)
+    for key in ("reward", "mean_gate", "good", "bad"):
+        assert row[key] == pytest.approx(kept[key][0], abs=5e-3)
+
+
+@pytest.mark.slow
+def test_chapter_10_the_soft_gate_loses_on_sort():
+    ended = {}
+    for name, gate in (("clip", clip), ("sapo", soft)):
+        run = start("sort")
+        assert len(list(train(run, gate, RATE, ROUNDS))) == ROUNDS
+        ended[name] = measured(run)
+        assert ended[name]["sampled"] == pytest.approx(stored("sort", name)["after"]["sampled"], abs=0.1)
+    assert ended["sapo"]["greedy"] < 0.8 < 0.9 < ended["clip"]["greedy"]
+
+
+def test_chapter_10_what_the_stored_loops_show():
+    rows = [one for one in load_rows("10_live") if one["role"] == "loop"]
+
+    def of(task: str, gate: str, when: str = "after", kind: str = "sampled") -> np.ndarray:
+        return np.array([one[when][kind] for one in rows if (one["task"], one["gate"]) == (task, gate)])
+
+    def logged(task: str, gate: str, key: str) -> list[list[float]]:
+        return [[x for x in one[key] if x is not None] for one in rows if (one["task"], one["gate"]) == (task, gate)]
+
+    assert (of("needle", "sapo") > 0.99).all() and (of("needle", "clip") < 0.66).all()
+    assert (of("sort", "clip") > 0.61).all() and (of("sort", "clip") > of("sort", "sapo")).all()
+    assert (of("sort", "sapo") < of("sort", "sapo", "before")).sum() == 2
+    assert (of("sort", "sapo", kind="greedy") < of("sort", "sapo", "before", "greedy")).all()
+    assert all(np.mean(one) > 0.95 for task in ("needle", "sort") for one in logged(task, "sapo", "mean_gate"))
+    assert all(0.95 < x < 1 for one in logged("sort", "sapo", "mean_gate") for x in one)
+    most = {task: max(x for one in logged(task, "sapo", "bad") for x in one) for task in ("needle", "sort")}
+    assert most["needle"] > 0.6 and most["sort"] < 0.17
+
+
+def test_chapter_10_one_open_side_and_a_strong_gate_are_needed_on_sort_and_cost_on_needle():
+    words = {arm: readings.lead(arm, "sort").word for arm in readings.ARMS.values()}
+    assert {arm for arm, word in words.items() if word == "worse"} == {
+        "unclipped", "sapo", "one-sided 1", "two-sided 10", "two-sided 30",
+    }  # fmt: skip
+    assert words["one-sided 10"].startswith("within") and words["one-sided 30"] == "better"
+    found = [(readings.lead(arm, "sort").word, readings.lead(arm, "needle").word) for arm in readings.ARMS.values()]
+    assert ("better", "better") not in found
+    assert all(readings.lead("one-sided 30", task).word == "worse" for task in ("needle", "ledger", "misled"))
+    assert {readings.lead("one-sided 10", task).word for task in ("needle", "ledger", "misled")} == {
+        "not told", "within 0.03 of each other",
+    }  # fmt: skip
+
+
+def test_chapter_10_the_predictor_fails_where_it_was_not_made():
+    wrong = {}
+    for row in readings.predictor():
+        for foretold, came in (("ahead", row["sapo less clip"] > 0.03), ("behind", row["sapo less clip"] < -0.03)):
+            if row["foretold"] == foretold:
+                wrong.setdefault(row["task"], []).append(not came)
+    assert not any(wrong["needle"] + wrong["sort"]) and "misled" not in wrong
+    assert all(wrong["ledger"] + wrong["reverse"] + wrong["ramble"])
+
+
+def path(gate: Gate, A: float, sampled: float, begin: float, steps: int = 100) -> float:
+    """The ratio of one token after some steps of gradient ascent on the mean of its term, by difference quotients."""
+    z, h = float(np.log(sampled * begin / (1 - sampled * begin))), 1e-6
+
+    def term(z: float) -> float:
+        r = torch.tensor([1 / (1 + np.exp(-z)) / sampled], dtype=torch.float64)
+        return sampled * gate(r, torch.full_like(r, A)).item()
+
+    for _ in range(steps):
+        z += 0.5 * (term(z + h) - term(z - h)) / (2 * h)
+    return 1 / (1 + np.exp(-z)) / sampled
+
+
+def test_chapter_10_only_the_clip_and_strong_gates_with_one_side_stop_and_bring_back():
+    kinds = {"clip": CLIP, "unclipped": no_gate} | {
+        f"{name} {tau:g}": kind(tau, tau)
+        for name, kind in (("two-sided", Soft), ("one-sided", SoftOneSided))
+        for tau in (1.0, 10.0, 30.0)
+    }
+    stops = {name for name, gate in kinds.items() if path(gate, -1.0, 0.3, 1.0) > 0.5}
+    back = {name for name, gate in kinds.items() if path(gate, -1.0, 0.3, 2.5) < 1}
+    assert stops & back == {"clip", "one-sided 10", "one-sided 30"}
+    assert {*kinds} - back == {"two-sided 10", "two-sided 30"}
+    grows = {name for name, gate in kinds.items() if path(gate, 1.0, 0.05, 1.0) > 2}
+    assert grows == {"unclipped", "two-sided 1", "one-sided 1"}
 
 
 def push(gate: Gate, ratio: np.ndarray, advantage: np.ndarray) -> np.ndarray:
     log_ratio = torch.from_numpy(np.log(ratio)).requires_grad_()
     term = gate(log_ratio.exp(), torch.from_numpy(np.array(np.broadcast_to(advantage, ratio.shape))))
     return torch.autograd.grad(term.sum(), log_ratio)[0].numpy()
-
-
-@SEEDS
-def test_chapter_10_sapo_learns_reverse_from_ten_rollouts(seed: int):
-    trainer = Trainer(config("reverse", seed), choices=SAPO)
-    assert trainer.evaluate(1024) < 0.45
-    rows = list(trainer.run(10))
-    assert trainer.evaluate(1024) >= 0.85
-    assert all(row["loss"] < -0.02 for row in rows)
-
-
-@SEEDS
-def test_chapter_10_sapo_loses_sort_where_grpo_keeps_it(seed: int):
-    ended = {}
-    for choices in (SAPO, GRPO):
-        trainer = Trainer(config("sort", seed), choices=choices)
-        start = trainer.evaluate(512)
-        list(trainer.run(10))
-        ended[choices] = trainer.evaluate(512)
-    assert ended[SAPO] < 0.35 < start < ended[GRPO]
-
-
-def after_one_rollout(choices: Choices) -> tuple[np.ndarray, np.ndarray]:
-    """Ratios and advantages of the tokens that teach, after 16 updates."""
-    trainer = Trainer(TrainConfig(task="sort", size=8, seed=0))
-    rollout = trainer.sample(prompts=32, group_size=16, split="train")
-    advantages = choices.advantage(trainer.task.reward(rollout), 16)
-    optimizer = torch.optim.AdamW(trainer.model.parameters(), weight_decay=0.0)
-    for update in range(16):
-        rows = torch.arange(32).chunk(4)[update % 4]
-        part, own = rollout.groups(rows), advantages.view(32, 16)[rows].flatten()
-        batch = Batch(token_logp(trainer.model, part), part.mask, own, part.logp_behavior)
-        optimizer.param_groups[0]["lr"] = 3e-4 * min(1, (update + 1) / 10)
-        optimizer.zero_grad()
-        policy_loss(choices, batch).backward()
-        torch.nn.utils.clip_grad_norm_(trainer.model.parameters(), 1.0)
-        optimizer.step()
-    with torch.no_grad():
-        ratio = (token_logp(trainer.model, rollout) - rollout.logp_behavior).exp()
-    taught = rollout.mask & (advantages != 0)[:, None]
-    return ratio[taught].double().numpy(), advantages[:, None].expand_as(ratio)[taught].double().numpy()
-
-
-def test_chapter_10_after_sixteen_updates_the_usual_gate_has_hardly_closed():
-    wrong_way = {}
-    for gate in (CLIP, Soft(), SHARP):
-        ratio, advantage = after_one_rollout(replace(GRPO, gate=gate))
-        wrong_way[gate] = float(((abs(ratio - 1) > 0.2) & ((ratio - 1) * advantage < 0)).mean())
-        if gate == Soft():
-            assert (push(gate, ratio, advantage) / (ratio * advantage)).mean() > 0.98
-            assert (push(CLIP, ratio, advantage) == 0).mean() > 0.05
-    assert wrong_way[CLIP] < wrong_way[Soft()] < wrong_way[SHARP]
 
 
 def test_chapter_10_the_bias_of_four_gates_on_a_model_that_can_be_listed():
@@ -93,11 +132,11 @@ def test_chapter_10_the_bias_of_four_gates_on_a_model_that_can_be_listed():
     true = token_gradients.flat(token_gradients.reward_gradient(model, pi))
     ratios, advantage = tokens.token_ratios(model, pi, mu), model.reward - tokens.expected_reward(model, mu)
     mean, bias = {}, {}
-    for gate in (no_gate, CLIP, Soft(), SHARP, Cap(high=3.0)):
+    for gate in (no_gate, CLIP, Soft(), STRONG, Cap(high=3.0)):
         weights = push(gate, ratios, advantage[..., None])
         mean[gate] = token_gradients.flat(token_gradients.mean_gradient(model, pi, mu, weights))
         bias[gate] = np.linalg.norm(mean[gate] - true) / np.linalg.norm(true)
-    assert bias[no_gate] < bias[Soft()] < 1.1 * bias[no_gate] < bias[SHARP] < 1 < bias[CLIP]
+    assert bias[no_gate] < bias[Soft()] < 1.1 * bias[no_gate] < bias[STRONG] < 1 < bias[CLIP]
     assert bias[Cap(high=3.0)] == pytest.approx(bias[no_gate], rel=1e-2)
     assert mean[CLIP] @ true < 0 < mean[Soft()] @ true
 
@@ -128,7 +167,7 @@ def test_chapter_10_the_clip_is_more_biased_than_no_gate_on_other_models(seed: i
         assert bias[CLIP] > 1.1 * max(bias[no_gate], bias[Soft()])
 
 
-def test_chapter_10_what_the_stored_comparison_shows():
+def test_chapter_10_what_the_first_editions_table_shows():
     evidence = load_table("10_sapo")
     last = {name: evidence.last(name, "accuracy") for name in evidence.rows}
 
@@ -141,9 +180,5 @@ def test_chapter_10_what_the_stored_comparison_shows():
         assert difference("sapo", "grpo", rate).high < -0.1
         assert difference("sapo-10", "grpo", rate).high < 0
         assert difference("sapo", "no gate", rate).low <= 0 <= difference("sapo", "no gate", rate).high
-        assert difference("sapo-10", "sapo", rate).low <= 0
     for name in ("grpo", "no gate", "sapo", "sapo-10"):
-        medians = {rate: np.median(last[f"{name} {rate}"]) for rate in ("3e-5", "1e-4", "3e-4")}
-        assert max(medians, key=lambda rate: medians[rate]) == "1e-4"
-        assert (medians["3e-4"] < 0.05) == (name != "grpo")
-    assert (last["sapo 1e-4"] < 0.43).sum() == 1
+        assert (np.median(last[f"{name} 3e-4"]) < 0.05) == (name != "grpo")

@@ -67,7 +67,9 @@ PLANTED = {
     "token-clip-too-tight": Planted("trl", settings=dict(clip_low=3e-4, passes=4), told=dict(passes=1)),
     "cispo-cap-too-low": Planted("trl", settings=dict(denominator="cispo"), told=dict(clip_high=5.0)),
     "soft-gate-open": Planted("trl", settings=dict(denominator="sapo"), told=dict(soft_temperature=20.0)),
-    "soft-gate-unlogged": Planted("verl", dict(clip_fraction=flat(0.0)), dict(ratio="sapo"), told=dict(ratio="vanilla")),
+    "soft-gate-unlogged": Planted(
+        "verl", dict(clip_fraction=flat(0.0)), dict(ratio="sapo"), told=dict(ratio="vanilla")
+    ),
     "soft-gate-two-sided": Planted(
         "trl", settings=dict(denominator="sapo", soft_temperature=20.0), told=dict(soft_temperature=1.05)
     ),

@@ -6,24 +6,32 @@ from rlnotes.chapters.c10.readings import ARMS, CLIP, by_rate, lead
 from rlnotes.notebook.figures import STYLES, new_figure
 
 SHOWN = ("clip", "unclipped", "sapo", "two-sided 10", "one-sided 10")  # in the figure by rate
+# where the name of a gate stands beside its point, in points
+BESIDE = {"unclipped": (-20, -54), "sapo": (-38, -4), "two-sided 10": (8, 6), "two-sided 30": (8, -13)}
+BESIDE |= {"one-sided 1": (6, 8), "one-sided 10": (10, 6), "one-sided 30": (-68, -16)}
 
 
 def trade() -> tuple[Figure, str]:
     """Each gate less the clip: on sort across, on needle up, with 95 % intervals."""
-    figure, (axis,) = new_figure(1, width=6.6, height=3.8)
+    figure, (axis,) = new_figure(1, width=6.6, height=3.9)
+    axis.fill_between([0, 0.06], 0, 0.29, color="0.5", alpha=0.12, linewidth=0)
+    axis.text(0.03, 0.26, "better on both", ha="center", fontsize=9, color="0.3")
     words = []
     for style, arm in zip(STYLES, (arm for arm in ARMS.values() if arm != CLIP), strict=True):
         across, up = (lead(arm, task).difference for task in ("sort", "needle"))
         errors = [[[one.value - one.low], [one.high - one.value]] for one in (across, up)]
-        own = dict(color=style["color"], marker=style["marker"], linestyle="none", capsize=2, label=arm, elinewidth=1)
-        axis.errorbar([across.value], [up.value], yerr=errors[1], xerr=errors[0], **own)
+        look = dict(color=style["color"], marker=style["marker"], linestyle="none", capsize=2, elinewidth=1)
+        axis.errorbar([across.value], [up.value], xerr=errors[0], yerr=errors[1], **look)
+        place = (across.value, up.value), BESIDE[arm]
+        axis.annotate(arm, *place, textcoords="offset points", fontsize=9, color="0.2")
         words.append(f"{arm} {across.value:+.2f} and {up.value:+.2f}")
-    axis.plot(0, 0, "*", color="0.2", markersize=13, label=CLIP)
+    axis.plot(0, 0, "*", color="0.2", markersize=13)
+    axis.annotate(CLIP, (0, 0), (-26, -15), textcoords="offset points", fontsize=9, color="0.2")
     for line in (axis.axhline, axis.axvline):
         line(0, color="0.4", linewidth=1, linestyle=":")
-    axis.set(xlabel="sort, much is known: mean accuracy less clip's", ylabel="needle, right tokens rare: less clip's")
-    axis.set(xlim=(-0.14, 0.06), ylim=(-0.21, 0.29))
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=8)
+    axis.set(xlim=(-0.14, 0.06), ylim=(-0.21, 0.29), xticks=[-0.1, -0.05, 0, 0.05])
+    axis.set_xlabel("much is known (sort): mean accuracy, less the clip's")
+    axis.set_ylabel("right tokens are rare (needle)")
     return figure, f"Seven gates less the clip, on sort and on needle: {'; '.join(words)}; the clip at 0 and 0."
 
 
@@ -33,12 +41,15 @@ def rates() -> tuple[Figure, str]:
     words = []
     for axis, task in zip(axes, ("sort", "needle"), strict=True):
         found = by_rate(task)
+        axis.set_xscale("log", base=2)
         for style, arm in zip(STYLES, SHOWN, strict=False):
             own = dict(sorted(found[arm].items()))
             axis.plot(list(own), list(own.values()), label=arm, markersize=4, linewidth=1.2, **style)
-            best = max(own, key=lambda rate: own[rate])
-            words.append(f"{task}, {arm}: highest {own[best]:.2f} at {best:g}, at the largest rate {[*own.values()][-1]:.2f}")
-        axis.set(xscale="log", xlabel="learning rate", title=task, ylim=(-0.02, 1.02))
+            best, last = max(own, key=lambda rate: own[rate]), list(own)[-1]
+            words.append(f"{task}, {arm}: highest {own[best]:.2f} at {best:g}, {own[last]:.2f} at {last:g}")
+        tried = sorted({rate for arm in SHOWN for rate in found[arm]})
+        axis.set_xticks(tried, [f"{rate:.1e}".replace(".0", "").replace("e-0", "e-") for rate in tried], fontsize=8)
+        axis.set(xlabel="learning rate", title=task, ylim=(-0.02, 1.02))
     axes[0].set_ylabel("accuracy, mean of a run")
     axes[1].legend(frameon=False, fontsize=8, loc="lower left")
     return figure, f"Mean held-out accuracy of three tuning runs by rate. {'; '.join(words)}."

@@ -57,8 +57,8 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "Your model finds a right answer once in fifty tries, and greedy answers are all wrong. You make 16 updates "
-            "to a rollout. What is worth a try beside the clip at 0.2?",
+            "Your model finds a right token once in fifty tries, and greedy answers are all wrong. You make 16 "
+            "updates to a rollout. What is worth a try beside the clip at 0.2?",
             (
                 Choice(
                     "one-sided, strength 30",

@@ -1,0 +1,120 @@
+"""Exercises of chapter 10: right answers in the forms that readers write, and mutants, each with what is said of it."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from rlnotes.notebook.exercise import find, grade
+
+
+def closed(r, tau):
+    return torch.cosh(tau * (r - 1) / 2) ** -2
+
+
+def of(condition: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda r, A, tau: torch.where(condition(r, A), closed(r, tau), torch.ones_like(r))
+
+
+def assigned(r, A, tau):
+    gate = torch.ones_like(r)
+    away = torch.sign(A) * (r - 1) > 0
+    gate[away] = closed(r, tau)[away]
+    return gate
+
+
+REPAIRED: dict[str, Callable[..., Any]] = {
+    "product": of(lambda r, A: (r - 1) * A > 0),
+    "at ratio 1 too": of(lambda r, A: (r - 1) * A >= 0),
+    "two cases": of(lambda r, A: (A > 0) & (r > 1) | (A < 0) & (r < 1)),
+    "equal comparisons": of(lambda r, A: (r > 1) == (A > 0)),
+    "assigned": assigned,
+    "by the sigmoid": lambda r, A, tau: torch.where(
+        (r - 1) * A > 0, 4 * torch.sigmoid(tau * (r - 1)) * torch.sigmoid(-tau * (r - 1)), 1.0
+    ),
+}
+BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
+    "two sides": (lambda r, A, tau: closed(r, tau), "closes on both sides"),
+    "swapped": (of(lambda r, A: (r - 1) * A < 0), "sides are swapped"),
+    "good only": (of(lambda r, A: (A > 0) & (r > 1)), "no bad token is ever stopped"),
+    "bad only": (of(lambda r, A: (A < 0) & (r < 1)), "good tokens are never stopped"),
+    "all good": (of(lambda r, A: (A > 0) | (r < 1)), "good tokens are stopped on the way back"),
+    "all bad": (of(lambda r, A: (A < 0) | (r > 1)), "bad tokens are stopped on the way back"),
+    "by the sign": (of(lambda r, A: A > 0), "compare r with 1"),
+    "times A": (lambda r, A, tau: A * of(lambda r, A: (r - 1) * A > 0)(r, A, tau), "without the advantage"),
+    "times r": (lambda r, A, tau: r * of(lambda r, A: (r - 1) * A > 0)(r, A, tau), "without the ratio"),
+    "no half": (lambda r, A, tau: torch.where((r - 1) * A > 0, torch.cosh(tau * (r - 1)) ** -2, 1.0), ""),
+    "zero": (lambda r, A, tau: torch.where((r - 1) * A > 0, 0.0, 1.0), ""),
+}
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_a_repair_is_right_in_every_form(name: str):
+    verdict = grade(find("10.3"), REPAIRED[name])
+    assert verdict.status == "right", verdict.reason
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_mutant_of_the_gate_is_refused_at_a_named_probe(name: str):
+    mutant, said = BROKEN[name]
+    verdict = grade(find("10.3"), mutant)
+    assert verdict.status == "wrong" and verdict.fails
+    assert verdict.known == bool(said) and said in verdict.reason, verdict.reason
+
+
+def test_the_given_gate_is_what_was_given():
+    assert grade(find("10.3"), of(lambda r, A: r > 1)).status == "not yet"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("10.1", 1, "at ratio 1 only"),
+        ("10.1", 0.77, "the least it can be"),
+        ("10.1", 0.5, "at one place far out"),
+        ("10.1", 0.9, "the clip would let through"),
+        ("10.2", (0.84, "b"), "The 0.000 is verl's"),
+        ("10.2", (0.84, "a"), "no edge to count at"),
+        ("10.2", (0.16, "c"), "share of good tokens"),
+        ("10.2", (5.27, "c"), "low over high"),
+        ("10.2", (0.0165, "c"), "a share of all tokens"),
+        ("10.4", 8.81, "there the gate is a half"),
+        ("10.4", 29.93, "gate is its square"),
+        ("10.4", 9.09, "factor 2 is missing"),
+        ("10.4", 9.49, "solves the bound"),
+        ("10.4", 4.55, "not 0.8"),
+        ("10.5", 0, "one strength for both signs"),
+        ("10.5", 0.0412, "minus that"),
+        ("10.5", -0.0825, "one half"),
+        ("10.5", -0.33, "divides by their number"),
+        ("10.5", -0.0179, "not divided by the standard deviation"),
+        ("10.5", -0.0386, "sample standard deviation"),
+    ],
+)
+def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, said: str):
+    verdict = grade(find(name), answer)
+    assert verdict.status == "wrong" and verdict.known and said in verdict.reason, verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("10.1", 0.98),
+        ("10.1", 0.97),
+        ("10.1", 0.99),
+        ("10.2", (0.84, "c")),
+        ("10.2", [0.0165 / 0.0196, "(c)"]),
+        ("10.4", 2 * math.acosh(math.sqrt(10)) / 0.2),
+        ("10.4", 18.2),
+        ("10.4", 18.18),
+        ("10.5", -0.0412),
+        ("10.5", -0.041),
+        ("10.5", -(1 - 1 / 1.05) * 0.866),
+        ("10.5", -(2 * 2 * 1.732 - 6 * 2 / 1.05 * 0.577) / 8),
+    ],
+)
+def test_a_right_answer_is_right_in_the_forms_that_readers_write(name: str, answer: Any):
+    verdict = grade(find(name), answer)
+    assert verdict.status == "right", verdict.reason
