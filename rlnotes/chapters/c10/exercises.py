@@ -10,7 +10,7 @@ from scipy.optimize import root_scalar
 
 from rlnotes.notebook.exercise import Exercise
 
-TENTH, EDGE = 0.1, 0.8  # of exercise 10.4: how far the gate is open, and at which ratio
+TENTH, STRENGTH = 0.1, 10.0  # of exercise 10.4: how far the gate is open, and how strong it is
 RIGHT, SIZE = 2, 8  # of exercise 10.5: right responses, and all of the group
 LOG, ROW = "34b7", 26  # of exercise 10.2: a stored log, and its row
 
@@ -19,12 +19,14 @@ def _sech2(x: float) -> float:
     return 1 / math.cosh(x) ** 2
 
 
-def _mean_gate() -> float:
+def _range_of_the_mean_gate() -> str:
     """After a round of the loop on sort, in the mean over the rounds of six stored runs."""
-    from rlnotes.studies.tables import load_rows  # only here: it reads a table
+    from rlnotes.chapters.c10.readings import range_of  # only here: it reads a table
+    from rlnotes.studies.tables import load_rows
 
     runs = [one for one in load_rows("10_live") if (one["role"], one["task"]) == ("loop", "sort")]
-    return float(np.mean([one["mean_gate"] for one in runs if one["gate"] == "sapo"]))
+    (found,) = {range_of(one["mean_gate"]) for one in runs if one["gate"] == "sapo"}
+    return found
 
 
 def _held() -> tuple[float, float]:
@@ -95,9 +97,9 @@ def _where(condition: Callable[[Any, Any], Any]) -> GateOf:
 # --- 10.4 and 10.5
 
 
-def _strength() -> float:
-    """The root of the gate at the edge, less a tenth."""
-    return root_scalar(lambda tau: _sech2(tau / 2 * (1 - EDGE)) - TENTH, bracket=(1, 100)).root
+def _shut_at() -> float:
+    """The root of the gate less a tenth, below ratio 1."""
+    return root_scalar(lambda r: _sech2(STRENGTH / 2 * (r - 1)) - TENTH, bracket=(0, 1)).root
 
 
 def _first_loss(tau_good: float = 1.0, tau_bad: float = 1.05, half: float = 0.5, ddof: int = 0) -> float:
@@ -110,33 +112,39 @@ def _first_loss(tau_good: float = 1.0, tau_bad: float = 1.05, half: float = 0.5,
 EXERCISES: dict[str, Exercise] = {
     "10.1": Exercise(
         cases=((),),
-        oracle=_mean_gate,
+        oracle=_range_of_the_mean_gate,
         misconceptions={
-            "nearly. It is wholly open at ratio 1 only; a few tokens are far out, and take two per cent": lambda: 1.0,
-            "that is the least it can be below ratio 1. Few tokens are near ratio 0": lambda: 0.77,
-            "that is the gate at one place far out. Most tokens have hardly moved": lambda: 0.5,
-            "so much the clip would let through. The soft gate holds far less": lambda: 0.9,
+            "no gate of strength 1 is that small below ratio 2, and few tokens are beyond": lambda: "a",
+            "so much the clip would take, about one token in ten. The soft gate leaves most of such a token": lambda: (
+                "b"
+            ),
+            "it takes away less. Within 0.2 of ratio 1 one per cent at most, and most tokens are there": lambda: "c",
         },
         hints=("Most tokens stay near ratio 1. How much does the gate take away there? Fact 10.2 (i).",),
-        tolerance=0.008,
     ),
     "10.2": Exercise(
         cases=((),),
-        oracle=lambda: (_share_of_bad(), "c"),
+        oracle=lambda: (_share_of_bad(), _sech2(1.05 / 2)),
         misconceptions={
-            "the share is right. TRL counts clipped tokens for losses that clip, and sapo is none of them: the column "
-            "is not there. The 0.000 is verl's": lambda: (_share_of_bad(), "b"),
-            "the share is right. A soft gate has no edge to count at, so TRL leaves the column out": lambda: (
-                _share_of_bad(),
-                "a",
+            "the share is right. That is the gate inside the clip's band; these tokens are below 0.8, and may be far": (
+                lambda: (_share_of_bad(), 0.99)
             ),
-            "that is the share of good tokens, high over region": lambda: (1 - _share_of_bad(), ...),
-            "that is low over high; asked is the share of all that the clip held": lambda: (
-                _held()[0] / _held()[1],
-                ...,
+            "the share is right. That is the clip's gate; a soft one is never 0, and below ratio 1 it has a floor": (
+                lambda: (_share_of_bad(), 0.0)
             ),
-            "that is a share of all tokens; asked is the share of those that the clip held": lambda: (_held()[0], ...),
-            "the share first, then the letter in quotes": ("abc", ...),
+            "the share is right. That is the floor of strength 1, for good tokens; bad ones have 1.05": (
+                lambda: (_share_of_bad(), _sech2(0.5))
+            ),
+            "the share is right. How small can the gate of a bad token get, however small its ratio?": (
+                lambda: (_share_of_bad(), ...)
+            ),
+            "first the share: that is the share of good tokens, high over region": lambda: (1 - _share_of_bad(), ...),
+            "first the share: that is low over high; asked is the share of all that the clip held": (
+                lambda: (_held()[0] / _held()[1], ...)
+            ),
+            "first the share: that is one of all tokens; asked is that of those which the clip held": (
+                lambda: (_held()[0], ...)
+            ),
         },
         hints=("region is low plus high: bad tokens below 0.8, and good ones above 1.2.",),
         tolerance=0.005,
@@ -175,18 +183,21 @@ EXERCISES: dict[str, Exercise] = {
     ),
     "10.4": Exercise(
         cases=((),),
-        oracle=_strength,
-        tolerance=5e-3,
+        oracle=_shut_at,
+        tolerance=2.5e-3,
         misconceptions={
-            "there the gate is a half; asked is a tenth": lambda: 2 * math.acosh(math.sqrt(2)) / (1 - EDGE),
-            "this makes sech a tenth; the gate is its square": lambda: 2 * math.acosh(10) / (1 - EDGE),
-            "inside the sech stands half of tau: a factor 2 is missing": lambda: math.acosh(math.sqrt(10)) / (1 - EDGE),
-            "this solves the bound of (i), which is far from exact where the gate is nearly closed": lambda: (
-                2 * math.sqrt(1 - TENTH) / (1 - EDGE)
+            "there half of the gate is left; asked is a tenth": lambda: 1 - 2 * math.acosh(math.sqrt(2)) / STRENGTH,
+            "this makes the root of the gate a tenth: sech is squared": lambda: 1 - 2 * math.acosh(10) / STRENGTH,
+            "inside the sech stands half of tau: a factor 2 is missing": lambda: (
+                1 - math.acosh(math.sqrt(10)) / STRENGTH
             ),
-            "the distance from ratio 1 is 0.2, not 0.8": lambda: 2 * math.acosh(math.sqrt(10)) / EDGE,
+            "this solves the bound of (i), which is far from exact where the gate is nearly closed": lambda: (
+                1 - 2 * math.sqrt(1 - TENTH) / STRENGTH
+            ),
+            "that is its distance from ratio 1": lambda: 2 * math.acosh(math.sqrt(10)) / STRENGTH,
+            "there, too; but a token that falls is below ratio 1": lambda: 1 + 2 * math.acosh(math.sqrt(10)) / STRENGTH,
         },
-        hints=("Which x has sech^2(x) = 1/10? np.arccosh undoes cosh. Then x is half of tau times 0.2.",),
+        hints=("Where is the square of cosh equal to 10? That is half of tau times the distance from ratio 1.",),
     ),
     "10.5": Exercise(
         cases=((),),
@@ -194,8 +205,9 @@ EXERCISES: dict[str, Exercise] = {
         tolerance=1.25e-3,
         misconceptions={
             "it would be 0 with one strength for both signs; here they differ": lambda: 0.0,
-            "that is the objective; the loss is minus that": lambda: -_first_loss(),
-            "the strengths are swapped: 1 is for right responses, 1.05 for wrong ones": lambda: _first_loss(1.05, 1.0),
+            "the sign: the loss is minus the objective, and 1 is the strength of right responses": lambda: (
+                -_first_loss()
+            ),
             "the sigmoid of 0 is one half": lambda: _first_loss(half=1.0),
             "that is the sum over the responses; the loss divides by their number": lambda: SIZE * _first_loss(),
             "the advantages are not divided by the standard deviation": lambda: (

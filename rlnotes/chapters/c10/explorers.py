@@ -34,7 +34,7 @@ class GatesExplorer(ExplorerModel):
 
         from rlnotes.objectives.gates import Clip, Gate, Soft, SoftOneSided, no_gate
 
-        sign, tau, x = int(values["sign"]), values["tau"], np.arange(1, 129) / 32
+        sign, tau, x = (1 if values["sign"] > 0 else -1), values["tau"], np.arange(1, 129) / 32
         soft, sampled = (Soft if values["sides"] > 1 else SoftOneSided)(tau, tau), SAMPLED[sign]
         gates: dict[str, Gate] = {"clip": Clip(EPSILON, EPSILON), "soft": soft, "unclipped": no_gate}
         heights = []

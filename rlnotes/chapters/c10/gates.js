@@ -1,6 +1,6 @@
 // The clip's gate, a soft one and none over the ratio; and the ratio of one token under gradient ascent behind each.
 export function compute({ tau, sides, sign, begin }) {
-  const advantage = sign, sampled = sign > 0 ? 0.05 : 0.3, steps = 100, step = 0.5;
+  const advantage = sign > 0 ? 1 : -1, sampled = sign > 0 ? 0.05 : 0.3, steps = 100, step = 0.5;
   const away = (r) => (r - 1) * advantage > 0; // has it moved the way its advantage asks?
   const gates = [
     ["clip", (r) => (away(r) && Math.abs(r - 1) > 0.2 ? 0 : 1)],
