@@ -49,7 +49,7 @@ def live(rows: list[dict[str, float]]) -> tuple[Figure, str]:
             f"{label}: minimum {values[low]:.2f} at {steps[low]}, maximum {values[high]:.2f} at {steps[high]}, "
             f"end {values[-1]:.2f}"
         )
-    axis.set(xlabel="step", ylabel="share right", ylim=(0, 1.02))
+    axis.set(xlabel="step", ylabel="share right", ylim=(0, 1.02), xticks=range(0, len(rows) + 1, 5))
     axis.legend(frameon=False, fontsize=8, loc="lower right")
     return figure, f"The stand-in learns to answer. {'; '.join(words)}."
 
