@@ -143,14 +143,25 @@ def mismatches() -> Rows:
     return found
 
 
-def drift(name: str) -> Rows:
-    """How far a rollout's tokens are from the policy that is updated on them, for each run: the KL of whole responses,
-    estimated as the mean KL of a token times the mean length, beside what there is to gain.
+def distances(own: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Of each round of a run (rounds,): D_seq, the KL of whole responses, estimated as the mean KL of a token times the
+    mean length; and what there is to gain, 1 less the reward.
     """
+    steps = own["step"] > 0
+    return (own["kl_steps"] * own["length"])[steps], 1 - own["reward"][steps]
+
+
+def vacuous(name: str) -> tuple[int, int]:
+    """In how many rounds of all its runs D_seq is at least what there is to gain, and of how many."""
+    found = [left <= D for D, left in map(distances, table().rows[name].values())]
+    return int(np.sum(found)), int(np.size(found))
+
+
+def drift(name: str) -> Rows:
+    """How far a rollout's tokens are from the policy that is updated on them, for each run."""
     found = Rows()
     for seed, own in table().rows[name].items():
-        steps = own["step"] > 0
-        D, left = (own["kl_steps"] * own["length"])[steps], 1 - own["reward"][steps]
+        D, left = distances(own)
         row = {"arm": name, "seed": seed, "D_seq, median": float(np.median(D)), "lowest": float(D.min())}
         found.append(row | {"rounds with D_seq above 1 - reward": f"{(left <= D).sum()} of {len(D)}"})
     return found

@@ -34,7 +34,14 @@ class Real(NamedTuple):
     theirs: str
 
 
-Evidence = Proof | Contest | Real
+class Distance(NamedTuple):
+    """How often whole responses of an arm of the real model were too far away for a promise."""
+
+    kind: str
+    arm: str
+
+
+Evidence = Proof | Contest | Real | Distance
 
 
 class Leaf(NamedTuple):
@@ -53,6 +60,23 @@ class Question(NamedTuple):
 
 
 TREE = (
+    Question(
+        "Must the next update be promised a gain?",
+        "you would rather stand still than fall",
+        (
+            Leaf(
+                "Then small steps, short responses, a sampler that is the trainer, and L − D_seq on a fresh batch. "
+                "Where D_seq is above 1 − reward, wait for no promise.",
+                (
+                    Proof(
+                        "J(π) − J(μ) ≥ L − D_seq ([chapter 14](14_trust_region_masking.ipynb)); no mask bounds D_seq"
+                    ),
+                    Distance("int4", AT_MU),
+                    Distance("none", AT_MU),
+                ),
+            ),
+        ),
+    ),
     Question(
         "Is every ratio 1 when the gradient is taken?",
         "one update to a rollout, and a ratio of 1 at the first look",
@@ -161,6 +185,10 @@ def words(one: Evidence) -> str:
         case Contest(said, name, difference):
             verdict = told(name, difference)
             return f"**{CONTEST}** `{name}`: {said} {verdict.difference}, *{verdict.word}*"
+        case Distance(kind, arm):
+            rounds, of = readings.vacuous(readings.run(arm, kind))
+            sampler = readings.KINDS[kind]
+            return f"**{REAL}**, sampler {sampler}, `{arm}`: D_seq is above 1 − reward in {rounds} of {of} rounds"
         case Real(said, kind, ours, theirs):
             names = [readings.run(arm, kind) for arm in (ours, theirs)]
             if not {*names} <= {*readings.table().rows}:
