@@ -290,17 +290,6 @@ def test_02_3_knows_a_stop_where_little_changes():
     assert "stops sweeping" in judged("02.3", swept)
 
 
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("12.2", lambda sigma, length, old: old * (1 - (1 - sigma) ** length) / (sigma * length)),
-    ],
-)
-def test_what_the_chapter_prints_is_accepted(name, answer):
-    verdict = grade(find(name), answer)
-    assert verdict.status == "right", verdict.reason
-
-
 def test_chapter_04_the_largest_gain_counts_states_that_the_old_policy_never_visits():
     def visited_only(d, other, a_old, gamma):
         G = (other * a_old).sum(-1)

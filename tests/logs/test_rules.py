@@ -102,6 +102,11 @@ PLANTED = {
         "slime", dict(mismatch_logp=ramp(0.01, 0.08)), healthy=dict(mismatch_logp=ramp(0.01, 0.03))
     ),
     "staleness": Planted("verl", dict(staleness=ramp(0, 20)), healthy=dict(staleness=flat(4))),
+    "old-and-far": Planted(
+        "rlnotes",
+        dict(mismatch_prob=flat(0.2), staleness=flat(32)),
+        healthy=dict(mismatch_prob=flat(0.2), staleness=flat(0)),
+    ),
     "weights-drop-answers": Planted("trl", dict(weight_min=flat(0.0)), healthy=dict(weight_min=flat(0.4))),
     "filter-drops-much": Planted("openrlhf", dict(dropped=flat(0.4)), healthy=dict(dropped=flat(0.05))),
     "weight-mean": Planted("verl", dict(weight_mean=flat(0.4)), healthy=dict(weight_mean=flat(0.98))),

@@ -1,47 +1,33 @@
-"""Exercises of chapter 12, bounds for mixtures of stale policies."""
+"""Exercises of chapter 12, what many stale versions cost."""
+
+from fractions import Fraction
+from itertools import pairwise, product
 
 import numpy as np
-from scipy.optimize import linprog
 
-from rlnotes.bounds.twice_closed_forms import promises
+from rlnotes.logs.stored_logs import stored_log
 from rlnotes.notebook.exercise import Exercise
-
-# --- 12.0
-
-
-def _zero_where_nothing_moves() -> str:
-    """The explorer's curves at an update of 0, as they stand at first."""
-    found = promises(0.5, 0.4, 0.5, 0.5, 0.5, 0.0)
-    heights = dict(a=found.true, b=found.surrogate, c=found.split, d=found.geppo)
-    return "".join(letter for letter, height in heights.items() if abs(height) < 1e-12)
-
 
 # --- 12.1
 
 
-def _kernel_by_coins(sigma: np.ndarray, kappa: np.ndarray) -> list[list[float]]:
-    """Entry by entry: the coin says stay, or it says move and kappa draws j, which may be i again."""
-    size = range(len(sigma))
-    return [[(1 - sigma[i]) * (i == j) + sigma[i] * kappa[i][j] for j in size] for i in size]
+def _how_many_times() -> str:
+    """By the stored runs: the distance over eight rounds, over that of one."""
+    from rlnotes.chapters.c12.readings import times_a_round, times_letter  # only here: it needs torch
 
+    return times_letter(times_a_round("all old").mean())
 
-_TWO = (np.array([0.5, 0.0]), np.array([[0.0, 1.0], [0.0, 1.0]]))
-_THREE = (np.array([0.2, 0.6, 1.0]), np.array([[0.1, 0.2, 0.7], [0.5, 0.25, 0.25], [0.0, 0.4, 0.6]]))
 
 # --- 12.2
 
-
-def _share_by_walking(sigma: float, length: int, alpha_old: float) -> float:
-    """The chance of the old version, token by token."""
-    here, total = alpha_old, 0.0
-    for _ in range(length):
-        total += here
-        here *= 1 - sigma
-    return total / length
+CALM = 0.02  # of S, in the log
 
 
-def _discounted(sigma: float, gamma: float) -> float:
-    return (1 - gamma) / (1 - gamma * (1 - sigma))
+def _when_it_turned() -> tuple[int, int]:
+    """The first round from which S stays above ``CALM``, and by how many rounds the rollouts are late."""
+    rows = stored_log("1317").rows()
+    calm = max(int(row["step"]) for row in rows if row["staleness"] <= CALM)
+    return calm + 1, int(rows[-1]["lag"]) // 8  # two passes over four minibatches
 
 
 # --- 12.3
@@ -68,194 +54,176 @@ def _tv(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 # --- 12.4
 
+_LOGP = np.log(np.random.default_rng(12).uniform(0.05, 0.95, (3, 3, 4)))  # versions, responses, tokens
+WRITERS: dict[str, list[list[int]]] = {
+    "whole responses": [[0] * 4, [2] * 4, [1] * 4],
+    "one change on the way": [[0, 0, 1, 1], [2, 2, 2, 2], [1, 2, 2, 2]],
+    "a change and back": [[0, 1, 0, 0], [1, 1, 1, 1], [2, 0, 2, 2]],
+    "anew at each token": [[0, 1, 2, 0], [2, 1, 0, 1], [1, 0, 1, 2]],
+}
 
-def _penalties_by_series(gamma: float, C: float, xi: float, U: float, S: float) -> list[float]:
-    """With the sums over time written out: 1 / (1 - gamma), and t gamma^t for gamma / (1 - gamma)^2."""
-    t = np.arange(5000)
-    steps, late = (gamma**t).sum(), (t * gamma**t).sum()
-    return [2 * late * C * U, (2 * late * C + 2 * steps * xi) * S]
+
+def _by_first(logp, version):
+    return logp[version[:, 0], np.arange(len(version))]
+
+
+def _token_by_token(logp: np.ndarray, version: np.ndarray) -> list[list[float]]:
+    """One token after the other."""
+    n, T = version.shape
+    found = [[0.0] * T for _ in range(n)]
+    for i, t in product(range(n), range(T)):
+        found[i][t] = float(logp[version[i, t]][i][t])
+    return found
+
+
+def _newest(logp, version):
+    return logp[version.max(1), np.arange(len(version))]
+
+
+def _majority(logp, version):
+    most = np.array([np.bincount(row).argmax() for row in version])
+    return logp[most, np.arange(len(version))]
+
+
+def _shares(logp, version):
+    return np.stack([(version == i).mean(1) for i in range(len(logp))])[..., None]
 
 
 # --- 12.5
 
+TOKENS, LEFT, OLD = 4, Fraction(1, 2), Fraction(1, 2)
 
-def _radius_by_programme(p: np.ndarray, q: np.ndarray) -> float:
-    """A linear programme over the new policy, its distances by action, and the radius."""
-    n = len(p)
-    goal = np.r_[np.zeros(3 * n), 1.0]
-    rows, limits = [], []
-    for k, old in enumerate((p, q)):
-        for sign in (1, -1):
-            row = np.zeros((n, 3 * n + 1))
-            row[:, :n], row[:, (k + 1) * n : (k + 2) * n] = sign * np.eye(n), -np.eye(n)
-            rows.append(row)
-            limits.append(sign * old)
-        total = np.zeros((1, 3 * n + 1))
-        total[0, (k + 1) * n : (k + 2) * n], total[0, -1] = 0.5, -1
-        rows.append(total)
-        limits.append(np.zeros(1))
-    one = np.r_[np.ones(n), np.zeros(2 * n + 1)][None]
-    return float(linprog(goal, np.vstack(rows), np.concatenate(limits), one, [1.0]).fun)
+
+def _shares_by_walking() -> tuple[float, float]:
+    """The share of old tokens, left for good, and drawn anew: by all ways through the tokens of a response."""
+    shares = []
+    for to_old in (Fraction(0), OLD):  # the chance that a draw gives the old version
+        total = Fraction(0)
+        for path in product((True, False), repeat=TOKENS):
+            chance = OLD if path[0] else 1 - OLD
+            for here, then in pairwise(path):
+                drawn = LEFT if here or to_old else Fraction(0)  # the current one is left only to draw anew
+                stays = 1 - drawn
+                chance *= stays * (here == then) + drawn * (to_old if then else 1 - to_old)
+            total += chance * sum(path)
+        shares.append(float(total / TOKENS))
+    return shares[0], shares[1]
+
+
+# --- 12.6
+
+LONG, GAIN, ADVANTAGE, STALE = 1000, 0.05, 1.0, 0.01
+
+
+def _penalty_by_series(shift: float = 1.0, bias: float = 1.0) -> float:
+    """The S part with the sums over tokens written out: each token moves all contexts after it, by twice its TV."""
+    later = sum(LONG - 1 - t for t in range(LONG))  # T (T - 1) / 2
+    return STALE * (shift * 4 * GAIN * later + bias * 2 * ADVANTAGE * LONG)
 
 
 EXERCISES: dict[str, Exercise] = {
-    "12.0": Exercise(
-        cases=((),),
-        oracle=_zero_where_nothing_moves,
-        misconceptions={
-            "L estimates the change against J_mix, the return of the data; stale data make that another number": (
-                lambda: "abd"
-            ),
-            "Corollary 12.12 lies below 0 at the update 0: read its curve there again": lambda: "acd",
-            "only one is what it is by definition; there is a second": lambda: "a",
-            "d is one, but the true change is 0 as well if nothing changes": lambda: "d",
-            "stale data shift L, and the penalty of Corollary 12.12 for staleness does not go away": lambda: "abcd",
-        },
-        hints=(
-            "Move the first slider to 0 and read the sentence below.",
-            "If nothing is changed, nothing changes: that is one curve. One more knows it.",
-            "The true change, and one of the two promises.",
-        ),
-    ),
     "12.1": Exercise(
-        cases=(_TWO, _THREE),
-        oracle=_kernel_by_coins,
+        cases=((),),
+        oracle=_how_many_times,
         misconceptions={
-            "stay and move are swapped: sigma is the chance to move": lambda s, k: (
-                np.diag(s) + (1 - s)[:, None] * np.asarray(k)
-            ),
-            "sigma multiplies the columns of kappa; it belongs to the row, the index that is left": lambda s, k: (
-                np.diag(1 - s) + s * np.asarray(k)
-            ),
-            "the chance to stay is missing: the rows do not sum to 1": lambda s, k: s[:, None] * np.asarray(k),
-            "the index always stays or moves with certainty here; weigh both by sigma": lambda s, k: (
-                np.eye(len(s)) + np.asarray(k)
-            ),
+            "eight rounds would go eight times as far if all went the same way. Some undo what others did": lambda: "a",
+            "the policy would have to come back in every second round": lambda: "c",
         },
-        hints=(
-            "Row i: with chance 1 - sigma[i] the index stays, and with chance sigma[i] it is drawn from kappa[i].",
-            "np.diag puts the chances to stay on the diagonal.",
-            "np.diag(1 - sigma) + sigma[:, None] * kappa",
-        ),
+        hints=("By the triangle inequality S is at most the sum of the eight U. When is it less?",),
     ),
     "12.2": Exercise(
-        # hardly ever left, and not never: the closed form of Fact 12.15 has no value at 0
-        cases=((0.25, 9, 1.0), (0.25, 9, 0.5), (1e-6, 5, 0.5), (1.0, 4, 0.8)),
-        oracle=_share_by_walking,
+        cases=((),),
+        oracle=_when_it_turned,
         misconceptions={
-            "not all responses begin with the old version: multiply by alpha_old": lambda s, n, a: _share_by_walking(
-                s, n, 1.0
-            ),
-            "this is the chance that the last token is old; take the mean over all tokens": lambda s, n, a: (
-                a * (1 - s) ** (n - 1)
-            ),
-            "this is the number of old tokens; divide by the length": lambda s, n, a: n * _share_by_walking(s, n, a),
-            "the first token comes before any switch: the powers begin with 0": lambda s, n, a: (
-                (1 - s) * _share_by_walking(s, n, a)
-            ),
-            "this is the discounted form; a response has an end and no discount": lambda s, n, a: (
-                a * _discounted(s, 1 - 1 / n)
-            ),
+            "the second number is right. 19 is where the reward falls; the distance S left its calm before": (19, 4),
+            "the second number is right. There S is above 0.02, and comes back: early rounds go far, too": (2, 4),
+            "the second number is right. There S is above 0.02, and comes back in the next row": (11, 4),
+            "the second number is right. S stays above 0.02 from an earlier round on": (16, 4),
+            "the first number is right. 32 is the lag in updates; a round has 8 of them": (15, 32),
+            "the first number is right. 8 is how many updates a round has; the lag is 32 of them": (15, 8),
+            "the lag is 32 updates, and a round has 8 of them: by how many rounds is that?": (..., 32),
+            "19 is where the reward falls. The distance S left its calm before": (19, ...),
+            "first the round, then how late the reward is": (4, 15),
         },
-        hints=(
-            "Token t, counted from 0, is old if the response began old and t switches did not happen.",
-            "That has probability alpha_old * (1 - sigma)**t.",
-            "alpha_old * np.mean((1 - sigma) ** np.arange(length))",
-        ),
+        hints=("Read S from the end: down to which row is every number above 0.02?",),
     ),
     "12.3": Exercise(
         cases=(_SMALL, (_D, _POLICIES, _CURRENT)),
         oracle=_staleness_by_walking,
         misconceptions={
-            "TV is half of the sum of absolute differences": lambda d, p, c: 2 * _staleness_by_walking(d, p, c),
+            "total variation is half of the sum of absolute differences": lambda d, p, c: (
+                2 * _staleness_by_walking(d, p, c)
+            ),
             "this is the distance to the average policy; errors in opposite directions hide in it": lambda d, p, c: (
                 d.sum(1) * _tv(np.einsum("si,isa->sa", d, np.asarray(p)) / d.sum(1, keepdims=True), np.asarray(c))
             ).sum(),
             "every pair of state and version counts equally here; weigh with d": lambda d, p, c: _tv(
                 np.asarray(p), np.asarray(c)
             ).mean(),
-            "this is the largest distance; S_k is a mean": lambda d, p, c: _tv(np.asarray(p), np.asarray(c)).max(),
+            "this is the largest distance; S is a mean": lambda d, p, c: _tv(np.asarray(p), np.asarray(c)).max(),
             "state and version are taken to be independent: d[s, i] is not d[s] times d[i]": lambda d, p, c: (
                 np.outer(d.sum(1), d.sum(0)) * _tv(np.asarray(p), np.asarray(c)).T
             ).sum(),
         },
-        hints=(
-            "For each state and each version: TV(current, policies[i]) in that state. Then the mean with weights d.",
-            "np.abs(policies - current).sum(-1) / 2 has shape (M, S), and d has shape (S, M).",
-            "(d * (np.abs(policies - current).sum(-1) / 2).T).sum()",
-        ),
+        hints=("A distance for each state and each version first, of shape (versions, states). Then the mean by d.",),
     ),
     "12.4": Exercise(
-        cases=((0.5, 0.24, 0.625, 0.1, 0.05), (0.9, 1.0, 2.0, 0.01, 0.03)),
-        oracle=_penalties_by_series,
+        cases=tuple((_LOGP, np.array(writers)) for writers in WRITERS.values()),
+        probes=tuple(WRITERS),
+        oracle=_token_by_token,
+        given=_by_first,
         misconceptions={
-            "C_2 contains C_1: the distance to the behaviour was split in two parts": lambda g, C, x, U, S: [
-                2 * g * C * U / (1 - g) ** 2,
-                2 * x * S / (1 - g),
+            "that takes the newest version of each response for all of its tokens": _newest,
+            "that takes for all tokens the version that wrote the last one": lambda logp, version: logp[
+                version[:, -1], np.arange(len(version))
             ],
-            "the bias term is missing in C_2: J_mix is not J(pi_k)": lambda g, C, x, U, S: [
-                2 * g * C * U / (1 - g) ** 2,
-                2 * g * C * S / (1 - g) ** 2,
-            ],
-            "1 / (1 - gamma) stands once in the first part; it comes twice, for the shift of states and for the sum": (
-                lambda g, C, x, U, S: [2 * g * C * U / (1 - g), (2 * g * C + 2 * x) * S / (1 - g)]
+            "that takes for all tokens the version that wrote most of them": _majority,
+            "that is the log-probability of an average policy. Nobody sampled from it": lambda logp, version: np.log(
+                (np.exp(logp) * _shares(logp, version)).sum(0)
             ),
-            "the bias term has no gamma and only one 1 / (1 - gamma)": lambda g, C, x, U, S: [
-                2 * g * C * U / (1 - g) ** 2,
-                2 * g * (C + x) * S / (1 - g) ** 2,
-            ],
-            "the two norms have changed places": lambda g, C, x, U, S: [
-                2 * g * x * U / (1 - g) ** 2,
-                (2 * g * x / (1 - g) ** 2 + 2 * C / (1 - g)) * S,
-            ],
+            "that is a mean of log-probabilities by the shares of the versions. One version wrote each token": (
+                lambda logp, version: (logp * _shares(logp, version)).sum(0)
+            ),
+            "these are probabilities; their logarithms are asked for": lambda logp, version: np.exp(
+                np.take_along_axis(logp, version[None], 0)[0]
+            ),
         },
-        hints=(
-            "Corollary 12.12 has the coefficients. The first penalty is C_1 U.",
-            "C_1 = 2 gamma C / (1 - gamma)^2, and C_2 = C_1 + 2 xi / (1 - gamma).",
-            "C1 = 2 * gamma * C / (1 - gamma)**2; return [C1 * U, (C1 + 2 * xi / (1 - gamma)) * S]",
-        ),
+        hints=("Which version wrote token t of response i? It stands in version[i, t].",),
     ),
     "12.5": Exercise(
-        cases=(
-            (np.array([1.0, 0.0]), np.array([0.0, 1.0])),
-            (np.array([0.7, 0.2, 0.1]), np.array([0.15, 0.25, 0.6])),
-            (np.array([0.25, 0.25, 0.25, 0.25]), np.array([0.4, 0.1, 0.4, 0.1])),
-        ),
-        oracle=_radius_by_programme,
+        cases=((),),
+        oracle=_shares_by_walking,
         misconceptions={
-            "this is their distance; a policy in the middle is nearer to both": lambda p, q: float(_tv(p, q)),
-            "TV is half of the sum of absolute differences, and the middle halves it once more": lambda p, q: float(
-                np.abs(p - q).sum()
+            "first for good, then drawn anew": (0.5, 0.234375),
+            "the first number: only half of the responses begin old": (0.46875, ...),
+            "the first number: the first token of a response is before any change": (0.1171875, ...),
+            "the first number: that is the share of responses whose last token is old. Take the mean over tokens": (
+                0.0625,
+                ...,
             ),
-            "this is half of the largest difference in one action; TV adds all actions up": lambda p, q: float(
-                np.abs(p - q).max() / 4
+            "the first number: that is the share at the start. Some old versions are left on the way": (0.5, ...),
+            "the second number: a draw may give the old version again, to responses that began fresh, too": (
+                0.234375,
+                0.234375,
             ),
         },
-        tolerance=1e-5,
-        hints=(
-            "By the triangle inequality the two distances together are at least TV(p, q).",
-            "The midpoint (p + q) / 2 is equally far from both.",
-            "np.abs(p - q).sum() / 4",
-        ),
+        hints=("The chance that token t is old, for t from 0 to 3; then their mean.",),
+        tolerance=6e-3,
     ),
     "12.6": Exercise(
         cases=((),),
-        oracle=lambda: "ade",
+        oracle=_penalty_by_series,
         misconceptions={
-            "(b) is Lemma 12.4's at trajectory level; with switches the versions' weights depend on the state": (
-                lambda: "abde"
+            "the part of the bias is missing: C_2 is C_1 and 2 T xi_k": lambda: _penalty_by_series(bias=0.0),
+            "that is the bias alone: C_2 contains C_1": lambda: _penalty_by_series(shift=0.0),
+            "a factor of 2 is missing": lambda: _penalty_by_series() / 2,
+            "T (T - 1) belongs there, not T alone": lambda: STALE * (2 * LONG * GAIN + 2 * LONG * ADVANTAGE),
+            "nearly: the factor is T (T - 1), for the last token shifts no context after it": (
+                lambda: STALE * 2 * LONG * (LONG * GAIN + ADVANTAGE)
             ),
-            "(c): its right side keeps the penalty for staleness, and L is not 0 either": lambda: "acde",
-            "(f): three policies can be near in pairs and have no common neighbour": lambda: "adef",
-            "(g): S_k does not contain the new policy; a smaller update cannot make it 0": lambda: "adeg",
-            "(d): U_k speaks of the new and the current policy only": lambda: "ae",
-            "(e): take the midpoint": lambda: "ad",
-            "(a) is the lemma itself": lambda: "de",
+            "xi and xi_k are swapped": lambda: STALE * (2 * LONG * (LONG - 1) * ADVANTAGE + 2 * LONG * GAIN),
+            "that is C_2; multiply by S": lambda: _penalty_by_series() / STALE,
         },
-        hints=(
-            "Two of the statements are theorems of the chapter word for word.",
-            "(e) and (f) differ by one word: look at the picture with three hexagons.",
-            "There are three.",
-        ),
+        hints=("Theorem 12.3: first C_1, then C_2, then times S.",),
     ),
 }

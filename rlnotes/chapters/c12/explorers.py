@@ -7,51 +7,63 @@ import numpy as np
 from rlnotes.bounds.twice_closed_forms import promises
 from rlnotes.notebook.explorer import Axes, Control, Drawn, ExactModel, ExplorerModel, Panel
 
+LONGEST = 50  # length of a trajectory
 CURRENT = 0.5  # the current version's chance of a right answer
 EDGES = (-0.03, 1.03)  # a little beyond all chances, so that a line on the edge is seen
 VERSIONS = np.array([[0.70, 0.20, 0.10], [0.15, 0.25, 0.60], [0.20, 0.75, 0.05]])  # policies in one state
 
 
 class VersionsExplorer(ExplorerModel):
-    """000 Corollary 5.3 and the form of GePPO on the process of two right answers in a row."""
+    """What an update is promised, by either advantage, on the process of two right answers in a row."""
 
     script = "versions.js"
     title = "Two versions, one update"
     controls = (
         Control("update", "update, p − p_k", -0.2, 0.2, 0.01, 0.05),
         Control("behind", "old version is behind by p_k − p_o", -0.3, 0.3, 0.01, 0.1),
-        Control("share", "share that begins with the old version, α", 0.0, 1.0, 0.05, 0.5),
-        Control("sigma", "chance to switch after a step, σ", 0.0, 1.0, 0.05, 0.0),
-        Control("gamma", "discount γ", 0.0, 0.9, 0.05, 0.5),
+        Control("share", "share that begins with the old version", 0.0, 1.0, 0.05, 0.5),
+        Control("switch", "chance to leave it, at each step", 0.0, 1.0, 0.05, 0.0),
+        Control("horizon", "length T = 1 / (1 − γ)", 2, LONGEST, 1, 2),
     )
     panels = (
-        Axes("change of the return", "update, p − p_k", "J(new) − J(current)", (-0.2, 0.2)),
-        Axes("penalties at this update", "chance to switch σ", "penalty", (0, 1)),
+        Axes("change of the return", "update, p − p_k", "change from J(current)", (-0.2, 0.2)),
+        Axes("penalty over all there is to gain", "length T", "share; above 1: vacuous", (2, LONGEST), (0, 2)),
     )
 
     def curves(self, **values: float) -> list[Panel]:
         """By :func:`rlnotes.bounds.twice_closed_forms.promises`."""
-        updates, sigmas = (np.arange(41) - 20) / 100, np.arange(21) / 20
-        setting = values["gamma"], CURRENT - values["behind"], CURRENT
-        over_updates = promises(*setting, CURRENT + updates, values["share"], values["sigma"])
-        over_sigmas = promises(*setting, CURRENT + values["update"], values["share"], sigmas)
+        updates, lengths = (np.arange(41) - 20) / 100, np.arange(2, LONGEST + 1)
+        old, mixture = CURRENT - values["behind"], (values["share"], values["switch"])
+        here = promises(1 - 1 / values["horizon"], old, CURRENT, CURRENT + updates, *mixture)
+        along = promises(1 - 1 / lengths, old, CURRENT, CURRENT + values["update"], *mixture)
+        best = promises(1 - 1 / lengths, old, CURRENT, 1.0, *mixture).true
         return [
             [
-                ("true", updates, over_updates.true),
-                ("L", updates, over_updates.surrogate),
-                ("by 12.12", updates, over_updates.split),
-                ("by 12.13", updates, over_updates.geppo),
+                ("true", updates, here.true),
+                ("L", updates, here.surrogate),
+                ("promised", updates, here.split),
+                ("promised, own A", updates, here.geppo),
             ],
             [
-                ("C₁ U", sigmas, over_sigmas.update_penalty),
-                ("C₂ S", sigmas, over_sigmas.staleness_penalty),
-                ("of 12.13", sigmas, over_sigmas.geppo_penalty),
+                ("U part", lengths, along.update_penalty / best),
+                ("S part", lengths, along.staleness_penalty / best),
+                ("own A", lengths, along.geppo_penalty / best),
             ],
         ]
 
     def marks(self, **values: float) -> list[float]:
-        """At the update, and at the chance to switch."""
-        return [values["update"], values["sigma"]]
+        """At the update, and at the length."""
+        return [values["update"], values["horizon"]]
+
+    def alt(self, values: dict[str, float]) -> str:
+        """With the ends of each curve."""
+        changes, penalties = self.curves(**values)
+        ends = [f"{label} from {y[0]:.2f} to {y[-1]:.2f}" for label, _, y in changes]
+        grow = [f"{label} from {y[0]:.2f} at T = 2 to {y[-1]:.2f} at {LONGEST}" for label, _, y in penalties]
+        return (
+            f"{super().alt(values)}. Left, updates of -0.2 to 0.2: {', '.join(ends)}. Right, over all there is to "
+            f"gain: {', '.join(grow)}."
+        )
 
 
 class RegionsExplorer(ExactModel):

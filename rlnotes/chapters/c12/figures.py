@@ -1,0 +1,93 @@
+"""Figures of chapter 12."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from rlnotes.bounds.result import Bound
+from rlnotes.chapters.c12.live import ARMS
+from rlnotes.chapters.c12.readings import CLIPPED, FEEDS, chosen, live
+from rlnotes.notebook.figures import STYLES, new_figure
+from rlnotes.studies.tables import load_table
+
+SMALL, LOWEST = 0.01, -60  # the axis of promises is straight up to here, and ends there
+
+
+def opening() -> tuple[Figure, str]:
+    """Left the accuracy of the contest's feeds with the clip, right what rounds of the loop were promised and did."""
+    figure, (left, right) = new_figure(2, width=4.4, height=3.1)
+    table, words = load_table("12_versions"), []
+    own = chosen(table)
+    for style, feed in zip(STYLES, FEEDS.values(), strict=False):
+        curves = table.curves(own[feed, CLIPPED], "accuracy")
+        whole = min(len(tokens) for tokens, _ in curves)  # measurements that all runs have
+        tokens, accuracy = (np.mean([curve[part][:whole] for curve in curves], 0) for part in (0, 1))
+        left.plot(tokens / 1000, accuracy, label=feed, markersize=4, markevery=3, **style)
+        words.append(f"{feed} from {accuracy[0]:.2f} to {accuracy[-1]:.2f}")
+    left.set(xlabel="tokens sampled (1000)", ylabel="accuracy, new prompts", ylim=(0, 1.02), title="what happened")
+    left.legend(frameon=False, fontsize=8)
+    for style, arm in ((STYLES[0], "fresh"), (STYLES[3], "all old")):
+        change, promised = (np.concatenate([run[name] for run in live(arm)]) for name in ("change", "promised"))
+        right.plot(change, promised, label=arm, markersize=3.5, alpha=0.6, **style | {"linestyle": ""})
+        ends = [f"{x.min():.2f} to {x.max():.3f}" for x in (change, promised)]
+        words.append(f"{arm}: changes of {ends[0]}, promises of {ends[1]}")
+    line = np.linspace(-0.3, 0.3, 200)
+    right.plot(line, line, color="0.4", linewidth=1)
+    right.text(0.29, 0.4, "promised = true", fontsize=8, ha="right", va="bottom")
+    right.axhline(0, color="0.4", linewidth=1, linestyle=":")
+    right.axhspan(LOWEST, -1, color="0.9")
+    right.text(-0.29, -30, "accuracy cannot fall by so much", fontsize=8)
+    right.set_yscale("symlog", linthresh=SMALL)
+    right.set(xlabel="true change of the accuracy", ylabel="promised change", title="what a round was promised")
+    right.set(xlim=(-0.3, 0.3), ylim=(LOWEST, 2))
+    right.legend(frameon=False, fontsize=8, loc="upper left")
+    return figure, (
+        f"Left, mean accuracy of 12 runs each, with the clip: {'; '.join(words[:4])}. "
+        f"Right, rounds of six runs, all below the line where promised is true: {'; '.join(words[4:])}. Below -1 no "
+        "accuracy can fall."
+    )
+
+
+def lag_and_distance() -> tuple[Figure, str]:
+    """Left the lag, right the distance S over the rounds of the loop, where all data are old."""
+    figure, (left, right) = new_figure(2, width=4.2, height=2.8)
+    words = []
+    arms = [arm for arm in ARMS if arm not in ("fresh", "half old")]
+    for style, arm in zip(STYLES[1:], arms, strict=False):
+        lag, S = (np.array([run[name] for run in live(arm)]) for name in ("lag", "S"))
+        rounds = np.arange(1, lag.shape[1] + 1)
+        left.plot(rounds, lag.mean(0), label=arm, markevery=5, markersize=4, **style)
+        right.plot(rounds, S.T, color=style["color"], linewidth=0.5, alpha=0.5)
+        right.plot(rounds, S.mean(0), markevery=5, markersize=4, **style)
+        mean, top = S.mean(0), int(S.mean(0).argmax())
+        words.append(
+            f"{arm}: lag up to {lag.max():.0f}; S up to {mean[top]:.2f} at round {top + 1}, {mean[-1]:.2f} at the end"
+        )
+    left.set(xlabel="round", ylabel="updates", title="lag", ylim=0)
+    right.set(xlabel="round", ylabel="total variation", title="staleness S", ylim=0)
+    left.legend(frameon=False, fontsize=8)
+    return figure, f"Six runs each, thin, and their mean. {'; '.join(words)}."
+
+
+def promised_over_true(pairs: Sequence[tuple[Bound, Bound]], far: float = 0.02) -> tuple[Figure, str]:
+    """Promised over true change of the return, for two bounds on the same cases, cut to changes of at most ``far``."""
+    figure, axes = new_figure(2)
+    inside = []
+    for axis, column, name, style in zip(
+        axes, zip(*pairs, strict=True), ("Theorem 12.12", "Theorem 12.14"), STYLES, strict=False
+    ):
+        true, promised = (np.array([getattr(bound, part) for bound in column]) for part in ("true", "lower"))
+        axis.plot(true, promised, style["marker"], color=style["color"], markersize=3, alpha=0.6)
+        axis.plot([-far, far], [-far, far], color="0.4", linewidth=1)
+        axis.axhline(0, color="0.4", linewidth=1, linestyle=":")
+        axis.set(title=name, xlabel="true change of the return", xlim=(-far, far), ylim=(-far, far))
+        axis.set_xticks(np.linspace(-far, far, 5))
+        shown = abs(true) < far
+        counts = [int((promised[shown] > floor).sum()) for floor in (-far, 0)]
+        inside.append(f"{name}: of {shown.sum()} such cases {counts[0]} are in the picture, {counts[1]} above 0")
+    axes[0].set_ylabel("promised change")
+    return (
+        figure,
+        f"Promised over true change, cut to changes of at most {far:g}, all below the diagonal. {'; '.join(inside)}.",
+    )

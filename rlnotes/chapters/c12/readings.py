@@ -1,0 +1,227 @@
+"""What chapter 12 reads from its stored runs: what old versions cost, and how far away they are."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from rlnotes.chapters.c12.live import ARMS, UPDATES
+from rlnotes.lm.rollout import Rollout
+from rlnotes.studies.contest import UNCLIPPED, UNTRAINED
+from rlnotes.studies.tables import Table, died, grids, load_rows, load_table
+from rlnotes.studies.verdicts import judge, paired_interval
+
+FEEDS = {"fresh": "fresh", "kept 32": "half old", "switching 32": "old in parts", "old 32": "all old"}
+CLIPPED = "grpo"
+FULL = 32 // UPDATES + 1  # the first round at which the oldest lag is reached
+FAR, PRECISION = 0.12, 0.01  # mean |pi - mu|: chosen on the tuning runs; verl's limit for a fault of precision
+
+Rows = list[dict[str, Any]]
+
+
+# --- The contest
+
+
+def chosen(table: Table) -> dict[tuple[str, str], str]:
+    """The stored method of each feed and objective, at the rate that was tuned for it."""
+    best = (table.best(grid) for grid in grids(table.labels))
+    return {(FEEDS[table.labels[name]["task"]], table.labels[name]["recipe"]): name for name in best}
+
+
+def feeds_in_short() -> Rows:
+    """A row for each feed and objective, and one for the start: rate, runs that died, accuracy, and what is told."""
+    table = load_table("12_versions")
+    own, margin = chosen(table), table.settings["comparison"]["margin"]
+
+    def told(name: str, other: str) -> str | None:
+        if name == other:
+            return None
+        ours, theirs = (table.mean(one, "accuracy") for one in (name, other))
+        return str(judge(ours, theirs, margin, table.starts_of(name)))
+
+    fresh = own["fresh", CLIPPED]
+    start, greedy = (table.start(fresh, metric).mean() for metric in ("accuracy", "greedy"))
+    found: Rows = [{"feed": UNTRAINED, "objective": None, "start, greedy": greedy, "rate": None, "died": None}]
+    found[0] |= {"end": start, "mean": start}
+    for feed in FEEDS.values():
+        for recipe, title in ((CLIPPED, "clip"), (UNCLIPPED, UNCLIPPED)):
+            name = own[feed, recipe]
+            dead = [died(accuracy) for _, accuracy in table.curves(name, "accuracy")]
+            row = {"feed": feed, "objective": title, "start, greedy": greedy, "rate": table.labels[name]["rate"]}
+            row |= {"died": f"{sum(dead)} of {len(dead)}", "end": table.last(name, "accuracy", 1).mean()}
+            row |= {"mean": table.mean(name, "accuracy").mean()}
+            row |= {"less clip on fresh data": told(name, fresh)}
+            row |= {"less clip on this feed": told(name, own[feed, CLIPPED]) if feed != "fresh" else None}
+            found.append(row)
+    return found
+
+
+def seed_by_seed() -> Rows:
+    """The mean accuracy of each run of the contest."""
+    table = load_table("12_versions")
+    columns = {f"{feed}, {recipe}": table.mean(name, "accuracy") for (feed, recipe), name in chosen(table).items()}
+    seeds = next(iter(table.rows.values()))
+    return [{"seed": seed} | {name: float(x[i]) for name, x in columns.items()} for i, seed in enumerate(seeds)]
+
+
+def alarms() -> Rows:
+    """How often a limit on the mean of abs(pi - mu) rings: of the stale runs that died, and of those that lived."""
+    table, found = load_table("12_versions"), []
+    for title, part in (("tuning", table.tuning), ("reported", table.rows)):
+        rings: dict[str, dict[bool, list[bool]]] = {}
+        for method, runs in part.items():
+            if table.labels[method]["task"] == "fresh":
+                continue
+            for run in runs.values():
+                accuracy, far = (run[name][~np.isnan(run[name])] for name in ("accuracy", "mismatch"))
+                signs = {f"above {PRECISION:g} at most measurements": bool((far > PRECISION).mean() > 0.5)}
+                signs[f"mean of the first half above {FAR:g}"] = bool(far[: len(far) // 2].mean() > FAR)
+                for sign, shown in signs.items():
+                    rings.setdefault(sign, {True: [], False: []})[died(accuracy)].append(shown)
+        for sign, by in rings.items():
+            row = {"stale runs": title, "sign": sign}
+            found.append(row | {"rings, died": _of(by[True]), "rings, lived": _of(by[False])})
+    return found
+
+
+def _of(shown: Sequence[bool]) -> str:
+    return f"{sum(shown)} of {len(shown)}"
+
+
+# --- The loop of the chapter
+
+
+def live(arm: str) -> Rows:
+    """The stored runs of an arm of :mod:`rlnotes.chapters.c12.live`: each column a list over rounds."""
+    return [run for run in load_rows("12_live") if run["arm"] == arm]
+
+
+def full_lag(arm: str, column: str) -> np.ndarray:
+    """The mean of ``column`` over the rounds at which the lag has its full length, of each run (runs,)."""
+    return np.array([np.mean(run[column][FULL - 1 :]) for run in live(arm)])
+
+
+def times_a_round(arm: str) -> np.ndarray:
+    """How many times the distance U of one round the distance S to who wrote is, at full lag, of each run (runs,)."""
+    return full_lag(arm, "S") / full_lag(arm, "U")
+
+
+def times_letter(times: float) -> str:
+    """The answer to exercise 12.1: about as many times as there are rounds, fewer, or about once."""
+    return "a" if times > 6 else "b" if times > 1.5 else "c"
+
+
+def distances() -> Rows:
+    """A row for each arm: the lag it was told, and the distances once that is reached, lowest to highest."""
+    found: Rows = []
+    for arm, (lags, rate) in ARMS.items():
+        row: dict[str, Any] = {"arm": arm, "rate": f"{rate:g}", "lag of the old": max(lags)}
+        for column in ("S", "U"):
+            values = full_lag(arm, column)
+            row[f"{column}, mean of runs"] = float(values.mean())
+            row[f"{column}, range"] = f"{values.min():.3f} to {values.max():.3f}"
+        if max(lags):
+            times = times_a_round(arm)
+            row["S / U"] = f"{times.min():.1f} to {times.max():.1f}"
+        else:
+            row["S / U"] = None
+        ends = [run["J"][-1] + run["change"][-1] for run in live(arm)]
+        row["J at the end"] = f"{min(ends):.2f} to {max(ends):.2f}"
+        found.append(row)
+    return found
+
+
+def signs() -> Rows:
+    """In how many rounds after the first J fell, and rose, and what L, and L less that of staying, said there."""
+    found: Rows = []
+    for arm in ("fresh", "half old", "all old"):
+        change, L, staying = (
+            np.concatenate([run[name][1:] for run in live(arm)]) for name in ("change", "L", "L of staying")
+        )
+        falls, rises, less = change < 0, change > 0, L - staying
+        row = {"data": arm, "J fell": int(falls.sum()), "there L above 0": int((L[falls] > 0).sum())}
+        row |= {"L less staying above 0": int((less[falls] > 0).sum()), "J rose": int(rises.sum())}
+        found.append(row | {"there L less staying below 0": int((less[rises] < 0).sum())})
+    return found
+
+
+def promises() -> Rows:
+    """What rounds were promised, by feed: how often a gain, and the median."""
+    found: Rows = []
+    for arm in ("fresh", "half old", "all old"):
+        runs = live(arm)
+        split, own, change = (
+            np.concatenate([run[name] for run in runs]) for name in ("promised", "promised, own", "change")
+        )
+        row = {"data": arm, "rounds": len(change), "J rose": int((change > 0).sum())}
+        for title, promised in (("by 12.3", split), ("by 12.4", own)):
+            row |= {f"a gain promised {title}": int((promised > 0).sum())}
+            row |= {f"below -1 {title}": int((promised < -1).sum())}
+        found.append(row)
+    return found
+
+
+# --- Of the deeper page
+
+
+def staleness_by_place(
+    each: Tensor, rollout: Rollout, updates: int
+) -> tuple[float, np.ndarray, float, float, np.ndarray]:
+    """Of a rollout with ``each`` token's estimate (N, T) of a distance: share of old tokens, place of each token, mean
+    distance, its standard error with the responses to a prompt as one draw, mean distance by place (T,).
+    """
+    mask = rollout.mask
+    S = each[mask].mean()
+    by_prompt = ((each - S) * mask).reshape(len(rollout.prompts), -1).sum(1)
+    old = (rollout.version < updates)[mask].double().mean().item()
+    place = np.broadcast_to(np.arange(mask.shape[1]), mask.shape)[mask.numpy()]
+    by_place = ((each * mask).sum(0) / mask.sum(0)).numpy()
+    return old, place, S.item(), (by_prompt.norm() / mask.sum()).item(), by_place
+
+
+def levels() -> Rows:
+    """Medians over five seeds of the table 12_levels."""
+    table, found = load_table("12_levels"), []
+    for name in table.rows:
+        row: dict[str, Any] = {"feed": name, "accuracy": float(np.median(table.last(name, "accuracy")))}
+        columns = {"staleness": "S", "update_shift": "U", "ess_sequence": "sample size of responses"}
+        row |= {title: float(np.median(table.last(name, key, 40))) for key, title in columns.items()}
+        found.append(row)
+    return found
+
+
+def levels_compared() -> Rows:
+    """Differences of the table 12_levels, seed by seed."""
+    table, found = load_table("12_levels"), []
+    for ours, theirs in (
+        ("switching 64", "kept 64"),
+        ("switching 256", "kept 256"),
+        *((name, "fresh") for name in table.rows if name != "fresh"),
+    ):
+        row = {"feed": ours, "less": theirs}
+        for key, last in (("accuracy", 3), ("ess_sequence", 40), ("update_shift", 40)):
+            row[key] = str(paired_interval(*(table.last(name, key, last) for name in (ours, theirs))))
+        found.append(row)
+    return found
+
+
+def seconds() -> Rows:
+    """What a round takes with a learner that waits, and with an actor that is ahead, lowest to highest of the runs."""
+    found: Rows = []
+    stored = load_rows("12_seconds")
+    for queue in sorted({row["queue"] for row in stored}):
+        own = [row for row in stored if row["queue"] == queue]
+        row: dict[str, Any] = {"queue": queue, "runs": len(own), "lag": max(one["lag"] for one in own)}
+        for name in ("waited", "seconds"):
+            values = sorted(one[name] for one in own)
+            row[name] = f"{values[0]:.3f} to {values[-1]:.3f}"
+        found.append(row)
+    return found
+
+
+def shorter_rounds() -> str:
+    """In how many of the stored pairs a round is shorter with an actor that is ahead."""
+    stored = load_rows("12_seconds")
+    waits, ahead = ([row["seconds"] for row in stored if (row["queue"] > 0) == far] for far in (False, True))
+    return _of([fast < slow for slow, fast in zip(waits, ahead, strict=True)])

@@ -1,0 +1,136 @@
+"""Exercises of chapter 12: right answers in the forms that readers write, and mistakes with what is said of each."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlnotes.notebook.exercise import find, grade
+
+REPAIRED: dict[str, Callable[..., Any]] = {
+    "take_along_axis": lambda logp, version: np.take_along_axis(logp, version[None], 0)[0],
+    "indices": lambda logp, version: logp[
+        version, np.arange(version.shape[0])[:, None], np.arange(version.shape[1])[None, :]
+    ],
+    "choose": lambda logp, version: np.choose(version, logp),
+    "a sum over versions": lambda logp, version: sum((version == i) * logp[i] for i in range(len(logp))),
+}
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_a_repair_is_right_in_every_form(name: str):
+    verdict = grade(find("12.4"), REPAIRED[name])
+    assert verdict.status == "right", verdict.reason
+
+
+def of_rows(pick: Callable[[np.ndarray], np.ndarray]) -> Callable[..., Any]:
+    return lambda logp, version: np.stack([logp[i, n] for n, i in enumerate(pick(version))])
+
+
+BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
+    "newest": (of_rows(lambda version: version.max(1)), "newest version"),
+    "last": (of_rows(lambda version: version[:, -1]), "wrote the last one"),
+    "average policy": (
+        lambda logp, version: np.log(
+            sum(np.exp(logp[i]) * (version == i).mean(1, keepdims=True) for i in range(len(logp)))
+        ),
+        "average policy",
+    ),
+    "mean of logarithms": (
+        lambda logp, version: sum(logp[i] * (version == i).mean(1, keepdims=True) for i in range(len(logp))),
+        "mean of log-probabilities",
+    ),
+    "probabilities": (lambda logp, version: np.exp(np.choose(version, logp)), "logarithms are asked for"),
+    "most": (of_rows(lambda version: np.array([np.bincount(row).argmax() for row in version])), "most of them"),
+    "oldest": (of_rows(lambda version: version.min(1)), ""),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_mutant_is_refused_at_a_named_probe(name: str):
+    mutant, said = BROKEN[name]
+    verdict = grade(find("12.4"), mutant)
+    assert verdict.status == "wrong" and verdict.fails
+    assert verdict.known == bool(said) and said in verdict.reason, verdict.reason
+
+
+def test_the_version_that_began_is_what_was_given():
+    assert grade(find("12.4"), of_rows(lambda version: version[:, 0])).status == "not yet"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("12.1", "a", "undo what others did"),
+        ("12.1", "c", "come back"),
+        ("12.2", (19, 4), "where the reward falls"),
+        ("12.2", (16, 4), "from an earlier round on"),
+        ("12.2", (15, 32), "lag in updates"),
+        ("12.2", (15, 8), "how many updates a round has"),
+        ("12.2", (4, 15), "first the round"),
+        ("12.5", (0.46875, 0.5), "only half"),
+        ("12.5", (0.117, 0.5), "before any change"),
+        ("12.5", (0.0625, 0.5), "last token"),
+        ("12.5", (0.5, 0.5), "left on the way"),
+        ("12.5", (0.234, 0.234), "old version again"),
+        ("12.5", (0.5, 0.234), "first for good"),
+        ("12.6", 999, "bias is missing"),
+        ("12.6", 20, "bias alone"),
+        ("12.6", 509.5, "factor of 2"),
+        ("12.6", 21, "T alone"),
+        ("12.6", 1020, "nearly"),
+        ("12.6", 101_900, "multiply by S"),
+    ],
+)
+def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, said: str):
+    verdict = grade(find(name), answer)
+    assert verdict.status == "wrong" and verdict.known and said in verdict.reason, verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("12.1", "b"),
+        ("12.1", "(b)"),
+        ("12.2", (15, 4)),
+        ("12.2", [15, 4.0]),
+        ("12.5", (0.23, 0.5)),
+        ("12.5", (15 / 64, 1 / 2)),
+        ("12.5", (0.5 * (1 - 0.5**4) / (0.5 * 4), 0.5)),
+        ("12.6", 1019),
+        ("12.6", (2 * 1000 * 999 * 0.05 + 2 * 1000) * 0.01),
+    ],
+)
+def test_a_right_answer_is_right_in_the_forms_that_readers_write(name: str, answer: Any):
+    verdict = grade(find(name), answer)
+    assert verdict.status == "right", verdict.reason
+
+
+def tv(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return np.abs(p - q).sum(-1) / 2
+
+
+STALENESS: dict[str, tuple[Callable[..., Any], str]] = {
+    "twice": (lambda d, p, c: (d * np.abs(p - c).sum(-1).T).sum(), "half of the sum"),
+    "average policy": (
+        lambda d, p, c: (d.sum(1) * tv(np.einsum("si,isa->sa", d, p) / d.sum(1, keepdims=True), c)).sum(),
+        "average policy",
+    ),
+    "unweighted": (lambda d, p, c: tv(p, c).mean(), "weigh with d"),
+    "largest": (lambda d, p, c: tv(p, c).max(), "largest distance"),
+}
+
+
+@pytest.mark.parametrize("name", STALENESS)
+def test_a_mutant_of_staleness_is_named(name: str):
+    mutant, said = STALENESS[name]
+    verdict = grade(find("12.3"), mutant)
+    assert verdict.status == "wrong" and verdict.known and said in verdict.reason, verdict.reason
+
+
+def test_staleness_is_right_by_einsum_too():
+    def staleness(d, policies, current):
+        return np.einsum("si,is->", d, tv(policies, current))
+
+    assert grade(find("12.3"), staleness).status == "right"
