@@ -25,7 +25,7 @@ class GatesExplorer(ExplorerModel):
     )
     panels = (
         Axes("gate: what r A is multiplied by", "ratio r", "gate", (0, 4), (-0.05, 1.1)),
-        Axes("ratio of the token, step by step", "step", "ratio r", (0, STEPS), (0, 4)),
+        Axes("ratio of the token, step by step", "step", "ratio r", (0, STEPS)),
     )
 
     def curves(self, **values: float) -> list[Panel]:
