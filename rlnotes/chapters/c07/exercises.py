@@ -26,7 +26,15 @@ def _no_longer_pushed() -> tuple[str, int]:
     return "b", 1 + max(row["step"] for row in rows if row["wasted_groups"] < 1)
 
 
-def _groups_that_push() -> tuple[float, float]:
+def _setting_and_step(answer: Any) -> Any:
+    """A step that is written in quotes is the same step."""
+    value = answer() if callable(answer) else answer
+    if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[1], str) and value[1].strip().isdigit():
+        return value[0], int(value[1])
+    return value
+
+
+def _responses_that_push() -> tuple[float, float]:
     """By listing: all outcomes of a group of 4, and of one of 16 by its number of right responses."""
     from math import comb
 
@@ -36,7 +44,7 @@ def _groups_that_push() -> tuple[float, float]:
             return sum(float(np.prod([p if one else 1 - p for one in group])) for group in each if len({*group}) == 2)
         return sum(comb(size, k) * p**k * (1 - p) ** (size - k) for k in range(1, size))
 
-    return 16 * mixed(4), 4 * mixed(16)
+    return 64 * mixed(4), 64 * mixed(16)
 
 
 def _pair(answer: Any) -> Any:
@@ -70,6 +78,8 @@ def _mean_gradient(penalty, pi: list[float], ref: list[float]) -> np.ndarray:
         found = penalty(logits.log_softmax(-1)[[token]], log_ref[[token]])
         if not isinstance(found, torch.Tensor):
             raise TypeError(f"the penalty must give back a tensor, and it gives back {type(found).__name__}")
+        if found.shape != (1,):
+            raise ValueError("it is added to the loss of each token, so give back a number for each: no sum, no mean")
         mean = mean + chance * found.sum()
     return torch.autograd.grad(mean, logits)[0].numpy()
 
@@ -108,6 +118,10 @@ def _all_of_it(logp, logp_ref):
     return logp.exp() * (logp - logp_ref)
 
 
+def _k3_detached(logp, logp_ref):
+    return _k3(logp, logp_ref).detach() * logp
+
+
 EXERCISES: dict[str, Exercise] = {
     "07.1": Exercise(
         cases=((),),
@@ -138,6 +152,7 @@ EXERCISES: dict[str, Exercise] = {
             "k3 in the loss pulls back. Once nothing but the penalty is left, its loss falls; here it rises to 4.8 and "
             "stays high": ("a", ...),
         },
+        measure=_setting_and_step,
         hints=("Find the steps at which no reward pushes. What is left in the gradient there, and does it pull back?",),
     ),
     "07.3": Exercise(
@@ -154,6 +169,9 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "the absolute value has only the sign of the log-ratio as its slope, not its size": _absolute,
             "the sign is turned round: a loss is minimised, and this drives the policy away": _turned,
+            "this is k3 as a reward: only k1 is right there, and k3 pushes some tokens away from the reference": (
+                _k3_detached
+            ),
             "the samples come from the policy already: its probability is not multiplied once more": _all_of_it,
         },
         hints=(
@@ -163,38 +181,45 @@ EXERCISES: dict[str, Exercise] = {
     ),
     "07.4": Exercise(
         cases=((),),
-        oracle=_groups_that_push,
+        oracle=_responses_that_push,
         misconceptions={
-            "these are shares of one group. How many groups of each size are there?": lambda: np.round(
-                np.divide(_groups_that_push(), (16, 4)), 2
+            "these are shares of one. How many responses are there?": lambda: np.divide(_responses_that_push(), 64),
+            "these are shares of one, rounded. How many responses are there?": lambda: np.round(
+                np.divide(_responses_that_push(), 64), 2
             ),
-            "these are the groups that push nothing": lambda: np.subtract((16, 4), _groups_that_push()),
-            "the other way round: the groups of 4 first": lambda: _groups_that_push()[::-1],
+            "these are groups. How many responses does each of them hold?": lambda: np.divide(
+                _responses_that_push(), (4, 16)
+            ),
+            "these are groups, rounded. How many responses does each of them hold?": lambda: np.round(
+                np.divide(_responses_that_push(), (4, 16)), 2
+            ),
+            "these are the responses whose groups push nothing": lambda: np.subtract((64, 64), _responses_that_push()),
+            "the other way round: the groups of 4 first": lambda: _responses_that_push()[::-1],
             "the first number is right. For the second there are 4 groups, of 16 responses each": lambda: (
-                (_groups_that_push()[0], ...)
+                (_responses_that_push()[0], ...)
             ),
             "the second number is right. For the first there are 16 groups, of 4 responses each": lambda: (
-                (..., _groups_that_push()[1])
+                (..., _responses_that_push()[1])
             ),
             "these are expected right answers. A group pushes if it has a right one and a wrong one": (6.4, 6.4),
         },
         measure=_pair,
-        hints=("When does a group push? Take from 1 the chance that all its rewards are equal; then count groups.",),
-        tolerance=0.001,
+        hints=("When does a group push? Take from 1 the chance that all its rewards are equal; then count responses.",),
+        tolerance=0.004,
     ),
     "07.5": Exercise(
         cases=((),),
-        oracle=lambda: "acf",
+        oracle=lambda: "ace",
         misconceptions={
-            "b does not hold: that is k1 in the loss": "abcf",
-            "d does not hold: its default is k1, and in the loss its mean gradient is 0": "acdf",
-            "e does not hold: group estimators do not read it": "acef",
-            "b and d are the same case, k1 in the loss: its mean gradient is 0": "abcdf",
-            "a holds too: TRL multiplies k3 by the ratio, unless told not to": "cf",
-            "c holds too: in the reward k1 is right": "af",
-            "f holds too: it descends the other divergence, but it holds": "ac",
-            "only a, c and f have the gradient of a divergence": "abcdef",
+            "b does not hold: that is k1 in the loss": "abce",
+            "d does not hold: its default is k1, and in the loss its mean gradient is 0": "acde",
+            "b and d are the same case, k1 in the loss: its mean gradient is 0": "abcde",
+            "one that holds is missing: which estimator does TRL take when told nothing?": "ce",
+            "one that holds is missing: what is right in the reward, and beside which advantage?": (
+                "ae"
+            ),
+            "one that holds is missing: a divergence of either direction counts": "ac",
         },
-        hints=("For each: which estimator, in the reward or in the loss, and does anybody read the setting?",),
+        hints=("For each: which estimator, and in the reward or in the loss?",),
     ),
 }

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from rlnotes.chapters.c07.readings import SAME_RATE, TASKS, chosen, equal_early, frontier
-from rlnotes.chapters.c07.studies import BETAS, SIZES, UNPENALISED
+from rlnotes.chapters.c07.readings import SAME_RATE, TASKS, best_under, chosen, frontier
+from rlnotes.chapters.c07.readings import held as held_ends
+from rlnotes.chapters.c07.studies import BETAS, UNPENALISED
 from rlnotes.lm.tasks import Needle
 from rlnotes.notebook.figures import STYLES, new_figure
 from rlnotes.studies.tables import Table, grids
 
 KINDS: dict[str, dict[str, Any]] = dict(zip(("k1", "k2", "k3"), STYLES, strict=False))
+KL_TICKS = dict(zip(TASKS, ((0.3, 1, 3), (5, 10, 20, 30)), strict=True))
 
 
 def live(rows: Sequence[dict[str, Any]]) -> tuple[Figure, str]:
@@ -53,29 +55,36 @@ def twin(rows: Sequence[dict[str, float]]) -> tuple[Figure, str]:
     return figure, f"{words}."
 
 
-def groups(table: Table) -> tuple[Figure, str]:
-    """Mean accuracy of a run by the size of its groups, each at its own rate, and the share of groups whose rewards are
-    equal early in the run; one panel a task.
+def held(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]:
+    """How far each penalty lets a policy go at one learning rate: three runs an arm, KL on a logarithmic axis, the
+    accuracies in words, and where the best policy under the penalty is; ``chances`` as in :func:`best_under`.
     """
-    figure, axes = new_figure(len(TASKS), width=4.2, height=2.8)
+    figure, axes = new_figure(len(TASKS), width=4.6, height=2.9)
     words = []
     for axis, task in zip(axes, TASKS, strict=True):
-        names = list(chosen(table, task).values())
-        scores = np.array([table.mean(name, "accuracy") for name in names])
-        mean, error = scores.mean(1), scores.std(1, ddof=1) / scores.shape[1] ** 0.5
-        axis.errorbar(SIZES, mean, error, capsize=3, label="mean accuracy", **STYLES[0])
-        equal = [equal_early(table, name) for name in names]
-        axis.plot(SIZES, equal, label="equal groups at step 4", **STYLES[1])
-        start = table.start(names[0], "accuracy").mean()
-        axis.axhline(start, color="0.4", linewidth=1, linestyle=(0, (1, 1)))
-        axis.annotate("untrained", (SIZES[0], start), (0, 3), textcoords="offset points", fontsize=8, color="0.3")
-        axis.set_xscale("log", base=2)
-        axis.set_xticks(SIZES, map(str, SIZES))
-        axis.set(xlabel="responses in a group", title=task, ylim=(-0.02, 1.02))
-        pairs = zip(SIZES, mean, equal, strict=True)
-        words.append(f"{task}: " + ", ".join(f"{x:.2f} and {y:.2f} at {size}" for size, x, y in pairs))
-    axes[1].legend(frameon=False, fontsize=8, loc="center right")
-    return figure, f"Mean held-out accuracy, and share of equal groups, by group size. {'; '.join(words)}."
+        ends = held_ends(table, task)
+        arms = sorted(ends, key=lambda arm: ends[arm][0].mean())
+        for place, arm in enumerate(arms):
+            kl, accuracy = ends[arm]
+            style = STYLES[0] if "reward" in arm else STYLES[1] if "loss" in arm else dict(color="0.3", marker="X")
+            axis.plot(kl, [place] * len(kl), linestyle="none", color=style["color"], marker=style["marker"], alpha=0.8)
+            said = "–".join(dict.fromkeys(f"{end:.2f}" for end in (accuracy.min(), accuracy.max())))
+            axis.annotate(said, (1.01, place), xycoords=("axes fraction", "data"), fontsize=8, va="center")
+            words.append(f"{task}, {arm}: {kl.min():.2f} to {kl.max():.2f} nats, accuracy {said}")
+        J, best = best_under(task, chances)
+        axis.axvline(best, color="0.4", linewidth=1, linestyle=(0, (4, 2)))
+        axis.annotate(
+            f"best policy, {J:.2f}", (best, 1.01), xycoords=("data", "axes fraction"), fontsize=8, ha="center"
+        )
+        words.append(f"best policy on {task}: {J:.2f} at {best:.2f} nats")
+        axis.set_yticks(range(len(arms)), arms)
+        axis.set(xscale="log", xlabel="KL to the reference at the end (nats)")
+        start = table.start(chosen(table, task)[UNPENALISED], "accuracy").mean()
+        axis.set_title(f"{task}, β = {BETAS[task]:g}, untrained {start:.2f}", pad=16)
+        axis.annotate("accuracy", (1.01, 1.01), xycoords="axes fraction", fontsize=8)
+        axis.set_xticks(KL_TICKS[task], [f"{tick:g}" for tick in KL_TICKS[task]])
+        axis.xaxis.set_minor_formatter("")
+    return figure, "; ".join(words) + "."
 
 
 def penalties(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]:
@@ -113,8 +122,7 @@ def penalties(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]
         starts, positions = kinds[task]
         J, KL = np.mean([frontier(own, betas, positions) for own in starts], 0)
         axis.plot(KL, J, color="0.5", linewidth=1.2, zorder=0)
-        star = [frontier(own, np.array([BETAS[task]]), positions) for own in starts]
-        best_J, best_KL = np.mean(star, 0)[:, 0]
+        best_J, best_KL = best_under(task, chances)
         axis.plot(best_KL, best_J, "*", color="0.2", markersize=13, label="best policy under the penalty", zorder=1)
         words.append(f"best policy on {task}: {best_J:.2f} at {best_KL:.2f} nats")
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)

@@ -5,8 +5,7 @@ import numpy as np
 from rlnotes.exact.groups import mean_deviation, wasted_share
 from rlnotes.notebook.quiz import Choice, Question, Quiz
 
-RARE = 0.1  # chance of a right answer
-FOUR, SIXTEEN = (float(wasted_share(size, RARE)) for size in (4, 16))  # shares of groups without a push
+OF_THE_MEAN, OF_EACH = wasted_share(8, 0.25), (1 + wasted_share(8, 0.5)) / 2  # shares of groups without a push
 HARD = 0.02  # success rate of a hard prompt, beside one of a half
 PUSH, EVEN = (float(mean_deviation(16, p) / (p * (1 - p))) for p in (HARD, 0.5))
 
@@ -19,8 +18,9 @@ QUIZ = Quiz(
             (
                 Choice("Nothing is learned.", "Then the gradient would be 0 as well. Its norm is 0.3."),
                 Choice(
-                    "Nothing: look at the reward and at the gradient norm.",
-                    "At ratio 1 the loss is minus the mean of the advantages, which is 0 by construction.",
+                    "Nothing: look at the held-out reward.",
+                    "At ratio 1 the loss is minus the mean of the advantages, 0 by construction. A norm of 0.3 is "
+                    "no alarm and no good news either.",
                     right=True,
                 ),
                 Choice("The policy has converged.", "The loss reads 0 in the first step, too."),
@@ -28,18 +28,19 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            f"The chance of a right answer is {RARE}. Groups of 4 become groups of 16. How many are without a push?",
+            "Half of your prompts are never solved, the other half with chance 0.5; groups of 8. Which share of the "
+            "groups pushes nothing?",
             (
                 Choice(
-                    f"{FOUR:.0%} become {SIXTEEN:.0%}",
-                    "The powers 4 and 16 of 0.9; that all are right is rare.",
-                    right=True,
+                    f"{OF_THE_MEAN:.0%}",
+                    "That is p^8 + (1 - p)^8 of the mean p, 0.25. No prompt has that p: take the mean over prompts.",
                 ),
                 Choice(
-                    f"{FOUR:.0%} become {FOUR / 4:.0%}",
-                    "A quarter of the share. But it falls as a power of G, not as 1 / G.",
+                    f"{OF_EACH:.0%}",
+                    "All groups of the first half, and nearly none of the second. Larger groups do not change that.",
+                    right=True,
                 ),
-                Choice(f"It stays {FOUR:.0%}", "A larger group more often holds a right answer and a wrong one."),
+                Choice(f"{wasted_share(8, 0.5):.1%}", "Those of the second half only. The first half is never solved."),
             ),
         ),
         Question(
@@ -72,7 +73,8 @@ QUIZ = Quiz(
                 ),
                 Choice(
                     f"That of the hard one: {PUSH:.1f} times, the other {EVEN:.1f} times.",
-                    f"The factor has no bound but the root of G - 1, {np.sqrt(15):.1f}, and is largest at both ends.",
+                    f"The factor is at most the root of G - 1, {np.sqrt(15):.1f}, and largest at both ends. In absolute "
+                    "size the even one is pushed harder.",
                     right=True,
                 ),
             ),

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from rlnotes.chapters.c07.studies import ARMS, BETAS, SIZES, UNPENALISED
+from rlnotes.chapters.c07.studies import ARMS, BETAS, SIZES, TWICE, UNPENALISED
 from rlnotes.exact.groups import wasted_share
+from rlnotes.lm.tasks import Needle
 from rlnotes.studies.tables import Table, died, grids
 from rlnotes.studies.verdicts import Verdict, judge, paired_difference
 
 TASKS = tuple(BETAS)
-SIZE = 16  # of a group: the one with which the others are compared
+SIZE = 2  # of a group: the one with which the others are compared
 ORDER = (*ARMS, *(f"grpo, G = {size}" for size in SIZES))  # of the arms of both tables
+AGAIN = (8, 16)  # sizes of a group that were tried once more
 LATE = 3  # measurements of which the end is the mean
 SAME_RATE = "1e-3"  # at which the penalties are compared beside their own: it was tried for all of them
 
@@ -70,18 +72,35 @@ def by_task(rows: Sequence[dict[str, Any]], *columns: str) -> list[dict[str, Any
     return list(found.values())
 
 
-def seed_by_seed(table: Table, tasks: Sequence[str] = TASKS) -> list[dict[str, Any]]:
-    """A row for each size of a group: mean accuracy less that of groups of 16, with its interval over the ten pairs of
-    runs, as if each had a start of its own.
+def eight_or_sixteen(table: Table, again: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Groups of 8 against groups of 16 on the first task, at the rate that is best for both: a row for the runs that
+    are reported, for those that chose the rate, and for those made ``again`` (seed, size, accuracy). Mean accuracy
+    over the run, the difference of the pairs with its interval, and how many runs died.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for task in tasks:
-        own = chosen(table, task)
-        base = table.mean(own[f"grpo, G = {SIZE}"], "accuracy")
-        for arm in (arm for arm in own if not arm.endswith(f" {SIZE}")):
-            gap = paired_difference(table.mean(own[arm], "accuracy"), base)
-            found.setdefault(arm, {"arm": arm})[task] = f"{gap.value:+.3f} ± {gap.high - gap.value:.3f}"
-    return list(found.values())
+    names = [chosen(table, TASKS[0])[f"grpo, G = {size}"] for size in AGAIN]
+    kinds = {"the ten reported": table, "the three that chose the rate": replace(table, rows=table.tuning)}
+    runs = {kind: [[run for _, run in own.curves(name, "accuracy")] for name in names] for kind, own in kinds.items()}
+    runs["ten further ones"] = [[np.array(row["accuracy"]) for row in again if row["size"] == size] for size in AGAIN]
+    found = []
+    for kind, both in runs.items():
+        means = [np.array([run[1:].mean() for run in own]) for own in both]  # all but the start
+        gap = paired_difference(*means)
+        row: dict[str, Any] = {"runs": kind} | {
+            f"G = {size}": own.mean() for size, own in zip(AGAIN, means, strict=True)
+        }
+        row["8 less 16, by pairs"] = f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
+        found.append(row | {"died": " and ".join(str(sum(map(died, own))) for own in both)})
+    return found
+
+
+def deaths_by_rate(table: Table, task: str) -> list[dict[str, Any]]:
+    """How many of the tuning runs died at each learning rate, a column for each arm."""
+    apart, found = replace(table, rows=table.tuning), {}
+    for name in (name for name in table.tuning if table.labels[name]["task"] == task):
+        rate, arm = table.labels[name]["rate"], table.labels[name]["recipe"]
+        found.setdefault(rate, {})[arm] = deaths(apart, name)
+    arms = [arm for arm in ORDER if any(arm in row for row in found.values())]
+    return [{"rate": rate} | {arm: found[rate].get(arm, "–") for arm in arms} for rate in sorted(found, key=float)]
 
 
 def equal_shares(chances: np.ndarray, sizes: Sequence[int]) -> list[dict[str, Any]]:
@@ -101,9 +120,12 @@ def equal_shares(chances: np.ndarray, sizes: Sequence[int]) -> list[dict[str, An
     ]
 
 
-def equal_early(table: Table, name: str) -> float:
-    """Share of the groups whose rewards are all equal, at the first step that is recorded."""
-    return float(np.mean([columns["wasted_groups"][1] for columns in table.rows[name].values()]))
+def equal_early(table: Table, task: str) -> np.ndarray:
+    """Share of the groups whose rewards are all equal at the first step that is recorded, of each reported run of all
+    sizes, (sizes, runs).
+    """
+    names = chosen(table, task).values()
+    return np.array([[columns["wasted_groups"][1] for columns in table.rows[name].values()] for name in names])
 
 
 def penalties(table: Table, tasks: Sequence[str] = TASKS, other: str = UNPENALISED) -> list[dict[str, Any]]:
@@ -139,6 +161,26 @@ def at_rate(table: Table, rate: str, tasks: Sequence[str] = TASKS) -> list[dict[
                 row[f"{task}: {title}"] = f"{ends[0]:.2f} to {ends[-1]:.2f}" if ends else "–"
         found.append(row)
     return found
+
+
+def held(table: Table, task: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """KL to the reference and accuracy at the end of the tuning runs at the rate ``SAME_RATE``, (runs,) each, by arm,
+    without the one that is another one's equal.
+    """
+    apart, found = replace(table, rows=table.tuning), {}
+    for arm in (arm for arm in ARMS if arm != TWICE):
+        (name,) = table.where(recipe=arm, task=task, rate=SAME_RATE)
+        found[arm] = apart.last(name, "kl_reference", 1), apart.last(name, "accuracy", 1)
+    return found
+
+
+def best_under(task: str, chances: Sequence[np.ndarray]) -> tuple[float, float]:
+    """J and KL of the best policy under the penalty of a task, the mean over its starts; ``chances`` (prompts,) of a
+    right answer of each start of the first task. On the second each of four positions has one chance of its own.
+    """
+    starts, positions = (chances, 1) if task == TASKS[0] else ([np.array([Needle().rare])], Needle().size)
+    J, KL = np.mean([frontier(own, np.array([BETAS[task]]), positions) for own in starts], 0)[:, 0]
+    return float(J), float(KL)
 
 
 def frontier(chances: np.ndarray, betas: np.ndarray, positions: int = 1) -> tuple[np.ndarray, np.ndarray]:

@@ -21,6 +21,8 @@ ARMS = {
     **{f"{name} in loss": dict(estimator=name) for name in ("k1", "k2", "k3")},
     "k3 x ratio in loss": dict(estimator="k3", weighted=True),
 }
+TWICE = "k3 x ratio in loss"
+"""with one update to a rollout it has the gradient of ``k2 in loss``, sample by sample: no arm of its own"""
 RATES = (5e-4, 1e-3, 2e-3, 4e-3)  # that are tried first
 LENGTHS = {"misled": 6, "needle": 5}  # tokens of a response
 STEPS = 64
