@@ -33,41 +33,50 @@ class Line(NamedTuple):
 NEW = "No runs on it."
 LINES = {
     "07_penalties": Line(
-        "`k1` in the reward, and `k2` or `k3 x ratio` in the loss, hold the policy near its reference and pay on "
-        "both tasks; `k3` in the loss pays on needle. `k1` in the loss does nothing. `k2` in the reward holds in "
-        "part, `k3` there does not.",
+        "Without GRPO's deviation, by leave one out: `k1` in the reward and `k2` in the loss hold the policy near its "
+        "reference, and are ahead of no penalty on both tasks; `k3` in the loss on needle. `k1` in the loss is no "
+        "penalty. `k2` in the reward holds in part. What they are ahead of on misled hardly moves: without a penalty "
+        "that is the best rate.",
         {
             "k1 in reward, misled": "better",
             "k2 in loss, misled": "better",
-            "k3 x ratio in loss, misled": "better",
             "k3 in loss, misled": "not told",
             "k2 in reward, misled": "within",
             "k1 in loss, misled": "within",
             "k1 in reward, needle": "better",
-            "k3 x ratio in loss, needle": "better",
+            "k2 in loss, needle": "better",
             "k3 in loss, needle": "better",
             "k2 in reward, needle | k1 in reward, needle": "worse",
             "k2 in loss, needle | k1 in reward, needle": "within",
             "k1 in loss, needle": "within",
             "k3 in reward, needle": "within",
+            "k3 x ratio in loss, misled | k2 in loss, misled": "within",
+            "k3 x ratio in loss, needle | k2 in loss, needle": "within",
         },
         "By a gradient on paper and a short run: `k1` in the reward, `k2` and `k3` in the loss hold the policy; `k1` "
         "in the loss has no gradient.",
-        "Stands. New: `k2` and `k3` do not belong in the reward. Where nothing holds a policy its best rate is the "
-        "one that hardly moves, since the distance costs more than the answers earn. On misled the search for the "
-        "rate of `k3` in the reward stopped at a local top, so that its *worse* says where the search ended.",
+        "Stands. New: `k2` and `k3` do not belong in the reward. `k3 x ratio` has the gradient of `k2` in the loss, "
+        "sample by sample, as long as a rollout serves one update: it is that arm once more, and not counted. Of "
+        "`k3` in the reward on misled nothing is said: the search for its rate stopped at a local top. Not tested: "
+        "GRPO's own advantage, several updates to a rollout, a verifier with a gap.",
     ),
     "07_groups": Line(
-        "Groups of 64 are behind pairs on one of two tasks. No other size is told from pairs.",
+        "Groups of 64 are behind pairs on one of two tasks. No other size is told from pairs. That 8 is ahead of 16 on "
+        "misled did not come again on other seeds.",
         {
+            "grpo, G = 4, misled": "not told",
             "grpo, G = 8, misled": "not told",
+            "grpo, G = 16, misled": "not told",
             "grpo, G = 32, misled": "not told",
             "grpo, G = 64, misled": "worse",
+            "grpo, G = 8, misled | grpo, G = 16, misled": "better",
             "grpo, G = 8, needle": "not told",
             "grpo, G = 64, needle": "not told",
         },
         NEW,
-        "New.",
+        "New. Of 8 less 16 on misled the three tuning seeds say the opposite, with an interval that leaves out 0 as "
+        "well; on ten further seeds it is not told, and one run of each size died, at the rate that had been tuned. "
+        "At twice that rate one of three tuning runs died with groups of 4, 8, 16 and 32.",
     ),
     "08_denominators": Line(
         "Where lengths vary fourfold, a constant in place of the mean per response changes next to nothing; the "

@@ -37,6 +37,7 @@ WRONG: dict[str, tuple[Callable[..., Any], str]] = {
     "abs": (lambda p, q: (p - q).abs(), "absolute value"),
     "minus k2": (lambda p, q: -((p - q) ** 2) / 2, "sign"),
     "times its probability": (lambda p, q: p.exp() * (p - q), "already"),
+    "k3 as a reward": (lambda p, q: k3(p, q).detach() * p, "k3 as a reward"),
     "k2 times the live ratio": (lambda p, q: (p - q) ** 2 / 2 * live(p), ""),
     "log-ratio to the reference, detached the other way": (lambda p, q: (p - q) * p.detach(), ""),
 }
@@ -61,6 +62,12 @@ def test_a_mutant_of_the_penalty_is_refused_and_named(name: str):
     assert verdict.known == bool(said) and said in verdict.reason
 
 
+@pytest.mark.parametrize("reduced", [torch.sum, torch.mean])
+def test_a_sum_or_a_mean_is_refused_since_it_would_count_for_each_token(reduced):
+    verdict = grade(EXERCISES["07.3"], lambda p, q: reduced((p - q) ** 2 / 2))
+    assert verdict.status == "wrong" and "a number for each" in verdict.reason
+
+
 @pytest.mark.parametrize("name", GIVEN)
 def test_what_still_has_no_gradient_in_the_mean_is_not_yet(name: str):
     assert grade(EXERCISES["07.3"], GIVEN[name]).status == "not yet"
@@ -73,10 +80,11 @@ def test_what_still_has_no_gradient_in_the_mean_is_not_yet(name: str):
         ("07.1", [1.0, 100]),
         ("07.2", ("b", 7)),
         ("07.2", ["B", 7.0]),
-        ("07.4", (5.5, 3.26)),
-        ("07.4", (5.4976, 3.2588)),
-        ("07.5", "acf"),
-        ("07.5", "f, a, c"),
+        ("07.2", ("b", "7")),
+        ("07.4", (22, 52.1)),
+        ("07.4", (21.99, 52.14)),
+        ("07.5", "ace"),
+        ("07.5", "e, a, c"),
     ],
 )
 def test_a_right_answer_is_right(name: str, answer: Any):
@@ -97,18 +105,18 @@ def test_a_right_answer_is_right(name: str, answer: Any):
         ("07.2", ("d", 7), "every advantage is 0"),
         ("07.2", ("c", 7), "add up to 0"),
         ("07.2", ("a", 7), "pulls back"),
-        ("07.4", (0.34, 0.81), "shares of one group"),
-        ("07.4", (10.5, 0.74), "push nothing"),
-        ("07.4", (3.26, 5.5), "groups of 4 first"),
-        ("07.4", (5.5, 13.04), "4 groups, of 16"),
-        ("07.4", (1.37, 3.26), "16 groups, of 4"),
+        ("07.4", (0.34, 0.81), "shares of one"),
+        ("07.4", (5.5, 3.26), "these are groups"),
+        ("07.4", (42.0, 11.9), "push nothing"),
+        ("07.4", (52.1, 22), "groups of 4 first"),
+        ("07.4", (22, 13.04), "4 groups, of 16"),
+        ("07.4", (1.37, 52.1), "16 groups, of 4"),
         ("07.4", (6.4, 6.4), "expected right answers"),
-        ("07.5", "abcf", "b does not hold"),
-        ("07.5", "acdf", "d does not hold"),
-        ("07.5", "acef", "e does not hold"),
-        ("07.5", "cf", "a holds too"),
-        ("07.5", "af", "c holds too"),
-        ("07.5", "ac", "f holds too"),
+        ("07.5", "abce", "b does not hold"),
+        ("07.5", "acde", "d does not hold"),
+        ("07.5", "ce", "TRL"),
+        ("07.5", "ae", "in the reward"),
+        ("07.5", "ac", "either direction"),
     ],
 )
 def test_a_mistake_is_named(name: str, answer: Any, said: str):

@@ -1,5 +1,7 @@
 """What chapter 07 says of its stored runs, and how it reads them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,8 +11,9 @@ from rlnotes.chapters.c07.live import live_run
 from rlnotes.chapters.c07.penalty_gradients import mean_gradient, policy_of
 from rlnotes.chapters.c07.readings import frontier
 from rlnotes.chapters.c07.rounds import chances, held_out, shipped_start, start_chances
-from rlnotes.chapters.c07.studies import BETAS
+from rlnotes.chapters.c07.studies import BETAS, TWICE
 from rlnotes.exact import tokens
+from rlnotes.exact.groups import mean_deviation
 from rlnotes.exact.token_divergences import sequence_kl
 from rlnotes.lm.config import preset_config
 from rlnotes.lm.model import Transformer
@@ -18,9 +21,9 @@ from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.tasks import Needle
 from rlnotes.lm.warm_start import load_weights
-from rlnotes.objectives import KLPenalty
+from rlnotes.objectives import PG_IS, Batch, KLPenalty, policy_loss
 from rlnotes.studies.contest import STARTS
-from rlnotes.studies.tables import Table, load_rows, load_table
+from rlnotes.studies.tables import Table, died, load_rows, load_table
 
 
 def test_the_frontier_is_where_the_best_policy_is_and_a_penalty_of_its_slope_touches_it():
@@ -97,29 +100,36 @@ def words(table: Table, task: str, other: str, metric: str) -> dict[str, str]:
     return {arm: readings.verdict(table, name, own[other], metric).word for arm, name in own.items() if arm != other}
 
 
-def test_from_2_to_32_one_size_of_eight_differs_from_16():
-    found = {task: words(GROUPS, task, "grpo, G = 16", "accuracy") for task in readings.TASKS}
-    told = [(task, arm, word) for task, own in found.items() for arm, word in own.items() if word != "not told"]
-    assert told == [("misled", "grpo, G = 8", "better")]
-    rows = {(row["task"], row["arm"]): row for row in readings.groups(GROUPS)}
-    for task in readings.TASKS:
-        means = [rows[task, f"grpo, G = {size}"]["mean"] for size in readings.SIZES]
-        assert min(means) == means[-1]
-        assert rows[task, "untrained"]["greedy"] < 0.1
-    own = readings.chosen(GROUPS, "misled")
-    assert [round(readings.equal_early(GROUPS, own[f"grpo, G = {size}"]), 2) for size in (2, 16)] == [0.91, 0.70]
-    fast = next(row for row in readings.by_rate(GROUPS, "misled") if row["rate"] == "8e-3")
-    assert [fast[f"grpo, G = {size}"] for size in (2, 16)] == ["0.741", "0.530"]
-    fast = next(row for row in readings.by_rate(GROUPS, "needle") if row["rate"] == "1.6e-2")
-    assert [fast[f"grpo, G = {size}"] for size in (2, 16)] == ["0.937", "0.906"]
+def test_only_64_is_told_from_pairs_and_what_one_set_of_seeds_says_of_8_and_16_another_denies():
+    found = {task: words(GROUPS, task, "grpo, G = 2", "accuracy") for task in readings.TASKS}
+    told = [(task, arm, word) for task, own in found.items() for arm, word in own.items() if word != NOT_TOLD]
+    assert told == [("misled", "grpo, G = 64", WORSE)]
+    rows = readings.eight_or_sixteen(GROUPS, load_rows("07_again"))
+    assert [row["8 less 16, by pairs"][:6] for row in rows] == ["+0.032", "-0.032", "-0.013"]
+    assert [row["died"] for row in rows] == ["0 and 0", "0 and 0", "1 and 1"]
+    assert {row["G = 8"] > row["G = 16"] for row in rows} == {True, False}
+    ends = [row["accuracy"] for row in load_rows("07_again") if died(row["accuracy"])]
+    assert [round(end[3 if end[3] else 2], 1) for end in ends] == [0.9, 0.4] and not any(sum(end[4:]) for end in ends)
 
 
-def test_no_size_is_told_to_be_alike_and_by_pairs_of_runs_64_is_behind_on_misled():
-    found = {task: words(GROUPS, task, "grpo, G = 16", "accuracy") for task in readings.TASKS}
-    assert ALIKE not in {word for own in found.values() for word in own.values()}
-    pairs = {row["arm"]: row for row in readings.seed_by_seed(GROUPS)}
-    assert pairs["grpo, G = 64"]["misled"] == "-0.054 ± 0.022"
-    assert "grpo, G = 16" not in pairs
+def test_at_twice_the_best_rate_one_of_three_runs_died_with_groups_of_4_to_32():
+    fast = {row["rate"]: row for row in readings.deaths_by_rate(GROUPS, "misled")}
+    assert [fast["8e-3"][f"grpo, G = {size}"] for size in (2, 4, 8, 16, 32)] == ["0 of 3", *["1 of 3"] * 4]
+    assert {row[arm] for rate, row in fast.items() if rate != "8e-3" for arm in list(row)[1:]} == {"0 of 3"}
+
+
+def test_what_the_card_counts():
+    early = readings.equal_early(GROUPS, "misled")
+    assert ((early >= 0.8).sum(), early.size) == (28, 60)
+    norms = np.concatenate([row["gradient norm"] for row in load_rows("07_live")])
+    assert (sum(norms < 1e-3), norms.size, round(norms.max(), 1)) == (1, 300, 8.4)
+
+
+def test_in_pairs_a_penalty_has_its_own_weight_and_in_groups_of_16_less_of_it():
+    weight = {(size, p): p * (1 - p) / float(mean_deviation(size, p)) for size in (2, 16) for p in (0.5, 0.02)}
+    assert {key: round(one, 2) for key, one in weight.items()} == {
+        (2, 0.5): 1.0, (2, 0.02): 1.0, (16, 0.5): 0.52, (16, 0.02): 0.28,
+    }  # fmt: skip
 
 
 def test_the_share_of_equal_groups_is_a_mean_over_prompts():
@@ -131,7 +141,7 @@ def test_the_share_of_equal_groups_is_a_mean_over_prompts():
 
 
 ALIKE, BETTER, WORSE, NOT_TOLD = "within 0.02 of each other", "better", "worse", "not told"
-HELD = ("k1 in reward", "k2 in loss", "k3 x ratio in loss")
+HELD = ("k1 in reward", "k2 in loss")
 
 
 def test_k1_in_the_loss_is_no_penalty():
@@ -142,14 +152,31 @@ def test_k1_in_the_loss_is_no_penalty():
     assert len(both) == 9 and max(abs(a - b) for a, b in both) < 0.01
 
 
-def test_three_penalties_hold_and_are_alike():
+def test_two_penalties_hold_and_a_third_is_one_of_them_again():
     for task in readings.TASKS:
         against = words(RUNS, task, "unpenalised", "penalised")
         among = words(RUNS, task, "k1 in reward", "penalised")
         assert {against[arm] for arm in HELD} == {BETTER}
-        assert {among[arm] for arm in HELD[1:]} == {ALIKE}
+        assert among["k2 in loss"] == ALIKE
         assert {among["k2 in reward"], among["k3 in reward"]} == {WORSE}
         assert against["k3 in loss"] == {"misled": NOT_TOLD, "needle": BETTER}[task]
+        assert words(RUNS, task, "k2 in loss", "penalised")[TWICE] == ALIKE
+        assert TWICE not in readings.held(RUNS, task)
+    gains = [
+        round(float(np.mean(RUNS.mean(own[arm], "penalised") - RUNS.mean(own["unpenalised"], "penalised"))), 2)
+        for own in (readings.chosen(RUNS, task) for task in readings.TASKS)
+        for arm in HELD
+    ]
+    assert gains == [0.03, 0.03, 0.07, 0.05]
+
+
+def test_k3_times_the_live_ratio_has_the_gradient_of_k2_for_every_token():
+    logp = torch.linspace(-3, -0.1, 7, dtype=torch.float64).requires_grad_()
+    ref = torch.linspace(-0.2, -4, 7, dtype=torch.float64)
+    batch = Batch(logp[None], torch.ones(1, 7) > 0, torch.zeros(1), logp.detach()[None], logp_reference=ref[None])
+    k2, k3 = (KLPenalty(1.0, name, weighted=weighted) for name, weighted in (("k2", False), ("k3", True)))
+    found = [torch.autograd.grad(policy_loss(replace(PG_IS, kl=kl), batch), logp)[0] for kl in (k2, k3)]
+    assert torch.allclose(*found, rtol=1e-12)
 
 
 def test_where_all_end_at_one_rate():
@@ -160,8 +187,10 @@ def test_where_all_end_at_one_rate():
         return [round(min(ends), 1), round(max(ends), 1)]
 
     assert [nats(task, "k3 in loss") for task in readings.TASKS] == [[0.4, 1.2], [9.3, 10.3]]
-    assert [nats(task, *HELD) for task in readings.TASKS] == [[0.3, 0.5], [4.7, 7.2]]
+    assert [nats(task, *HELD) for task in readings.TASKS] == [[0.3, 0.5], [4.7, 6.5]]
     assert nats("misled", "k1 in loss", "unpenalised") == [5.4, 7.0]
+    ends = sorted(end for arm in ("k1 in loss", "unpenalised") for end in readings.held(RUNS, "needle")[arm][0])
+    assert [end > 21 for end in ends] == [False] * 2 + [True] * 4 and max(ends[:2]) < 16
 
 
 def test_the_start_does_not_decide_and_no_reported_run_died():

@@ -184,14 +184,8 @@ EXERCISES: dict[str, Exercise] = {
         oracle=_responses_that_push,
         misconceptions={
             "these are shares of one. How many responses are there?": lambda: np.divide(_responses_that_push(), 64),
-            "these are shares of one, rounded. How many responses are there?": lambda: np.round(
-                np.divide(_responses_that_push(), 64), 2
-            ),
             "these are groups. How many responses does each of them hold?": lambda: np.divide(
                 _responses_that_push(), (4, 16)
-            ),
-            "these are groups, rounded. How many responses does each of them hold?": lambda: np.round(
-                np.divide(_responses_that_push(), (4, 16)), 2
             ),
             "these are the responses whose groups push nothing": lambda: np.subtract((64, 64), _responses_that_push()),
             "the other way round: the groups of 4 first": lambda: _responses_that_push()[::-1],
@@ -215,9 +209,7 @@ EXERCISES: dict[str, Exercise] = {
             "d does not hold: its default is k1, and in the loss its mean gradient is 0": "acde",
             "b and d are the same case, k1 in the loss: its mean gradient is 0": "abcde",
             "one that holds is missing: which estimator does TRL take when told nothing?": "ce",
-            "one that holds is missing: what is right in the reward, and beside which advantage?": (
-                "ae"
-            ),
+            "one that holds is missing: what is right in the reward, and beside which advantage?": ("ae"),
             "one that holds is missing: a divergence of either direction counts": "ac",
         },
         hints=("For each: which estimator, and in the reward or in the loss?",),

@@ -73,8 +73,8 @@ QUIZ = Quiz(
                 ),
                 Choice(
                     f"That of the hard one: {PUSH:.1f} times, the other {EVEN:.1f} times.",
-                    f"The factor is at most the root of G - 1, {np.sqrt(15):.1f}, and largest at both ends. In absolute "
-                    "size the even one is pushed harder.",
+                    f"The factor is at most the root of G - 1, {np.sqrt(15):.1f}, and largest at both ends. In "
+                    "absolute size the even one is pushed harder.",
                     right=True,
                 ),
             ),
