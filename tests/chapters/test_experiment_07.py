@@ -174,8 +174,10 @@ def test_k3_times_the_live_ratio_has_the_gradient_of_k2_for_every_token():
     logp = torch.linspace(-3, -0.1, 7, dtype=torch.float64).requires_grad_()
     ref = torch.linspace(-0.2, -4, 7, dtype=torch.float64)
     batch = Batch(logp[None], torch.ones(1, 7) > 0, torch.zeros(1), logp.detach()[None], logp_reference=ref[None])
-    k2, k3 = (KLPenalty(1.0, name, weighted=weighted) for name, weighted in (("k2", False), ("k3", True)))
-    found = [torch.autograd.grad(policy_loss(replace(PG_IS, kl=kl), batch), logp)[0] for kl in (k2, k3)]
+    found = [
+        torch.autograd.grad(policy_loss(replace(PG_IS, kl=kl), batch), logp)[0]
+        for kl in (KLPenalty(1.0, "k2"), KLPenalty(1.0, "k3", weighted=True))
+    ]
     assert torch.allclose(*found, rtol=1e-12)
 
 

@@ -84,7 +84,7 @@ def eight_or_sixteen(table: Table, again: Sequence[dict[str, Any]]) -> list[dict
     found = []
     for kind, both in runs.items():
         means = [np.array([run[1:].mean() for run in own]) for own in both]  # all but the start
-        gap = paired_difference(*means)
+        gap = paired_difference(means[0], means[1])
         row: dict[str, Any] = {"runs": kind} | {
             f"G = {size}": own.mean() for size, own in zip(AGAIN, means, strict=True)
         }
