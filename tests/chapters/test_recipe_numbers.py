@@ -2,14 +2,13 @@
 
 import pytest
 
-import rlnotes.chapters.c09.explorers as explorers09
 import rlnotes.chapters.c15.explorers as explorers15
 import rlnotes.chapters.c16.exercises as exercises16
 import rlnotes.chapters.c16.explorers as explorers16
 import rlnotes.chapters.c18.explorers as explorers18
 from rlnotes.bridge.settings import find_recipe
 from rlnotes.objectives import RECIPES, RELAX_BOTH
-from rlnotes.objectives.gates import Cap, Clip
+from rlnotes.objectives.gates import Cap
 from rlnotes.objectives.masks import DivergenceMask
 from rlnotes.objectives.one_sided import OneSided, Relaxed
 from rlnotes.studies.methods import CLIP_HIGHER
@@ -29,7 +28,6 @@ def test_clips_and_caps():
     for chapter in (explorers15, explorers16, exercises16):
         assert clip == (chapter.LOW, chapter.HIGH)
     assert pytest.approx((1 - clip[0], 1 + clip[1])) == explorers18.CLIP
-    assert RECIPES["grpo"].gate == Clip(explorers09.TOKEN_EPSILON, explorers09.TOKEN_EPSILON)
     for cap in (explorers16.CAP, exercises16.CAP):
         assert RECIPES["cispo"].gate == RECIPES["minirl_tis"].gate == Cap(high=cap)
 

@@ -5,7 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 
+from rlnotes.chapters.c09 import readings
+from rlnotes.chapters.c09.rounds import glued_gates
 from rlnotes.exact import token_gradients, tokens
 from rlnotes.exact.gaussian_ratios import closed_share
 from rlnotes.exact.token_families import parity
@@ -158,7 +161,61 @@ def test_chapter_09_without_a_correction_the_ratio_to_pi_k_knows_nothing_of_the_
         np.testing.assert_allclose(4 * gradient(choices, made), np.full((1, 4), weight), rtol=1e-12)
 
 
-# --- What is said of the stored tables
+def test_chapter_09_glued_responses_follow_the_formula_where_it_holds():
+    sigma, draws = 0.13, torch.Generator().manual_seed(0)
+    log_r = sigma * torch.randn(4000, 41, generator=draws) - sigma**2 / 2
+    right = torch.rand(4000, generator=draws) < 0.1
+    rows = glued_gates(log_r, log_r < 9, right, low=3e-4, high=4e-4)
+    for row in rows:
+        for name in ("wrong", "right"):
+            assert row[name] == pytest.approx(row[f"{name}, by the formula"], abs=0.05)
+    assert rows[-1]["wrong"] > 0.98 and rows[-1]["right"] < 0.02
+
+
+# --- What is said of readings and of the stored tables
+
+
+def test_chapter_09_token_ratios_are_exact_where_independent_tokens_add_up_and_r_bar_is_not():
+    for T, share_bar, all_mean, all_bar in ((4, 0.0615, 0.1458, 0.184), (16, 0.0648, 0.1647, 0.2208)):
+        k = np.arange(T + 1)
+        mu, pi = (binom.pmf(k, T, p) for p in (0.9, 0.95))
+        mean = (k * 0.95 / 0.9 + (T - k) * 0.5) / T
+        bar = (0.95 / 0.9) ** (k / T) * 0.5 ** (1 - k / T)
+        for R, of_mean, of_bar in ((k / T, 0.05, share_bar), (1.0 * (k == T), all_mean, all_bar)):
+            A = R - mu @ R
+            assert mu @ (bar**T * A) == pytest.approx(pi @ R - mu @ R)
+            assert (T * mu @ (mean * A), T * mu @ (bar * A)) == pytest.approx((of_mean, of_bar), abs=5e-5)
+
+
+def test_chapter_09_the_mean_log_ratio_scatters_by_sigma_over_the_root_of_the_length():
+    points = readings.scatter_points()
+    off = np.array([point["spread"] / point["sigma / sqrt(T)"] for point in points])
+    assert len(points) > 400 and 0.9 < np.median(off) < 1.15 and np.mean((off > 0.5) & (off < 2)) > 0.95
+
+
+def test_chapter_09_a_range_made_for_tokens_does_not_act_and_a_measured_one_does():
+    idle = {row["range"]: row["clip fraction below 0.02"] for row in readings.idle_gates()}
+    assert idle == dict.fromkeys(("0.03", "4e-4", "measured", "0.2, one update"), "0 of 6") | {"0.2": "6 of 6"}
+
+
+def test_chapter_09_what_its_contests_are_said_to_show():
+    def word(task: str, ours: str, theirs: str, contest: str = "09_ranges") -> str:
+        return readings.less(contest, task, ours, theirs).word
+
+    best = {task: [readings.best_range(task, kind) for kind in ("responses", "tokens")] for task in readings.LENGTHS}
+    assert [word(task, *pair) for task, pair in best.items()] == ["not told", "within 0.03 of each other", "not told"]
+    assert {word(task, f"gspo {e}", "grpo") for task in ("misled", "needle") for e in ("0.03", "0.1")} == {"better"}
+    assert {word("needle", recipe, "grpo") for recipe in ("grpo 0.5", "unclipped", "gspo open")} == {"better"}
+    narrow = [recipe for recipe in readings.RESPONSES.values() if recipe != "gspo open"]
+    assert {word("needle", recipe, "gspo open") for recipe in narrow} == {"worse"}
+    assert "better" not in {word(task, recipe, "gspo open") for task in readings.LENGTHS for recipe in narrow}
+    of_ledger = [recipe for widths in readings.KINDS.values() for recipe in widths.values() if recipe != "grpo"]
+    told = {recipe: word("ledger", recipe, "grpo") for recipe in of_ledger}
+    assert {recipe for recipe, said in told.items() if said != "not told"} == {"gspo 0.003"}
+    for task in readings.DRIFT_TASKS:
+        for pair in readings.PAIRS[:3]:
+            assert word(task, *pair, "09_drift") == "not told"
+    assert [word(task, *readings.PAIRS[3], "09_drift") for task in readings.DRIFT_TASKS] == ["better", "not told"]
 
 
 def test_chapter_09_gspo_is_ahead_in_the_median_and_of_noise_five_seeds_say_nothing():

@@ -64,6 +64,12 @@ PLANTED = {
     "two-penalties": Planted("verl", settings=dict(kl_in_loss=True, kl_in_reward=True), told=dict(kl_in_reward=False)),
     "group-of-one": Planted("verl", settings=dict(estimator="grpo"), told=dict(group_size=8)),
     "gspo-clip-too-wide": Planted("trl", settings=dict(ratio="sequence"), told=dict(clip_low=3e-4)),
+    "gspo-drift": Planted(
+        "verl",
+        dict(mismatch_kl=flat(0.01), length=flat(2000.0)),
+        dict(ratio="gspo", bypass=True),
+        healthy=dict(mismatch_kl=flat(0.002)),
+    ),
     "token-clip-too-tight": Planted("trl", settings=dict(clip_low=3e-4, passes=4), told=dict(passes=1)),
     "cispo-cap-too-low": Planted("trl", settings=dict(denominator="cispo"), told=dict(clip_high=5.0)),
     "soft-gate-open": Planted("trl", settings=dict(denominator="sapo"), told=dict(soft_temperature=20.0)),

@@ -1,191 +1,347 @@
 """Exercises of chapter 09, GSPO."""
 
 import math
+from typing import Any
 
 import numpy as np
 
 from rlnotes.exact.gaussian_ratios import closed_share
 from rlnotes.notebook.exercise import Exercise
 
+# --- 09.1: a sampler with noise of 1 on its logits, on responses of 41 tokens
 
-def _where_the_share_goes() -> str:
-    """By the closed form, for a response longer than anybody writes."""
-    share = closed_share(-0.001, 0.05, 1e9, "sequence_mean", 10**-3.4, positive=False)
-    return "abc"[round(2 * float(share))]
+NOISY = dict(spread=0.13, tokens=41, low=3e-4, high=4e-4)
 
 
-def _ratio_by_walking(logp_mu: np.ndarray, logp: np.ndarray, mask: np.ndarray) -> list[float]:
-    """Response by response: the product of the ratios, and its T-th root."""
-    found = []
-    for old, new, own in zip(logp_mu, logp, mask, strict=True):
-        ratios = [math.exp(n) / math.exp(o) for o, n, inside in zip(old, new, own, strict=True) if inside]
-        found.append(math.prod(ratios) ** (1 / len(ratios)))
-    return found
+def _which_gates_close() -> str:
+    """By the closed form for a noise whose ratios have mean 1."""
+    spread, tokens = NOISY["spread"], NOISY["tokens"]
+    wrong, right = (
+        float(closed_share(-(spread**2) / 2, spread, tokens, "sequence_mean", epsilon, positive))
+        for epsilon, positive in ((NOISY["low"], False), (NOISY["high"], True))
+    )
+    return which(wrong, right)
 
 
-def _clipped_term(log_ratios: np.ndarray, advantage: float, epsilon: float) -> float:
-    s = math.prod(math.exp(x) for x in log_ratios) ** (1 / len(log_ratios))
-    return min(s * advantage, min(max(s, 1 - epsilon), 1 + epsilon) * advantage)
+def which(wrong: float, right: float) -> str:
+    """The letter of exercise 09.1 for the shares of closed gates."""
+    if max(wrong, right) < 0.05:
+        return "a"
+    return "b" if abs(wrong - right) < 0.1 else "c" if wrong > right else "d"
 
 
-def _weights_by_differences(ratios: np.ndarray, advantage: float, epsilon: float) -> list[float]:
-    """Central differences of equation (109)'s term, one token's log-probability after another."""
-    found = []
-    for t in range(len(ratios)):
-        step = 1e-5 * (np.arange(len(ratios)) == t)
-        up, down = (_clipped_term(np.log(ratios) + side * step, advantage, epsilon) for side in (1, -1))
-        found.append((up - down) / 2e-5)
-    return found
+# --- 09.2: three logs
 
 
-def _closed(s: float, advantage: float, epsilon: float) -> bool:
-    return s > 1 + epsilon if advantage > 0 else s < 1 - epsilon
+def _the_gate_that_could_and_did_not() -> tuple[str, float]:
+    """By the rows as they are stored: a KL above 0 at the last update, and no closed gate."""
+    from rlnotes.chapters.c09.readings import the_log  # only here: it reads a table
+
+    (name,) = (run for run in "ABC" if _idle(the_log(run)))
+    last = the_log(name)[-1]
+    return name, math.sqrt(2 * last["KL"] / last["length"])
 
 
-def _geometric_mean(ratios: np.ndarray) -> float:
-    return float(np.exp(np.log(ratios).mean()))
+def _idle(rows: list[dict[str, Any]]) -> bool:
+    return all(row["clip fraction"] < 0.02 for row in rows) and rows[-1]["KL"] > 1e-5
 
 
-def _weighted_share(tokens: int, q: float) -> float:
-    """One factor per token: the mean of a product of independent factors is the product of their means."""
-    one, zero = (2 * q) ** (1 / tokens), (2 * (1 - q)) ** (1 / tokens)
-    return one / 2 * ((one + zero) / 2) ** (tokens - 1)
+def _from_the_log(name: str, what: str) -> float:
+    from rlnotes.chapters.c09.readings import the_log  # only here: it reads a table
+
+    KL, T = (the_log(name)[-1][column] for column in ("KL", "length"))
+    found = {
+        "half": math.sqrt(KL / T),
+        "no root of T": math.sqrt(2 * KL),
+        "by T": math.sqrt(2 * KL) / T,
+        "no root": 2 * KL / math.sqrt(T),
+        "KL": KL,
+    }
+    return found[what]
 
 
-def _widest_noise(epsilon: float) -> float:
+# --- 09.3: the loss of GSPO, with the mean over the width of the batch
+
+
+def _loss(bar_r, A, epsilon):
+    import torch
+
+    return -torch.minimum(bar_r * A, bar_r.clamp(1 - epsilon, 1 + epsilon) * A).mean()
+
+
+def _given(logp, logp_mu, mask, A, epsilon):
+    return _loss(((logp - logp_mu) * mask).mean(1).exp(), A, epsilon)
+
+
+def _unmasked(logp, logp_mu, mask, A, epsilon):
+    return _loss(((logp - logp_mu).sum(1) / mask.sum(1)).exp(), A, epsilon)
+
+
+def _unmasked_mean(logp, logp_mu, mask, A, epsilon):
+    return _loss((logp - logp_mu).mean(1).exp(), A, epsilon)
+
+
+def _product(logp, logp_mu, mask, A, epsilon):
+    return _loss(((logp - logp_mu) * mask).sum(1).exp(), A, epsilon)
+
+
+def _arithmetic(logp, logp_mu, mask, A, epsilon):
+    return _loss(((logp - logp_mu).exp() * mask).sum(1) / mask.sum(1), A, epsilon)
+
+
+def _upside_down(logp, logp_mu, mask, A, epsilon):
+    return _loss((((logp_mu - logp) * mask).sum(1) / mask.sum(1)).exp(), A, epsilon)
+
+
+def _tokens_of_batch(logp, logp_mu, mask, A, epsilon):
+    return _loss((((logp - logp_mu) * mask).sum(1) / mask.sum() * len(mask)).exp(), A, epsilon)
+
+
+def _logarithm(logp, logp_mu, mask, A, epsilon):
+    return _loss(((logp - logp_mu) * mask).sum(1) / mask.sum(1), A, epsilon)
+
+
+def _bar(logp, logp_mu, mask):
+    return (((logp - logp_mu) * mask).sum(1) / mask.sum(1)).exp()
+
+
+def _unclipped(logp, logp_mu, mask, A, epsilon):
+    return -(_bar(logp, logp_mu, mask) * A).mean()
+
+
+def _without_minimum(logp, logp_mu, mask, A, epsilon):
+    return -(_bar(logp, logp_mu, mask).clamp(1 - epsilon, 1 + epsilon) * A).mean()
+
+
+def _gradient_kept(logp, logp_mu, mask, A, epsilon):
+    import torch
+
+    bar_r = _bar(logp, logp_mu, mask)
+    least = torch.minimum(bar_r * A, bar_r.clamp(1 - epsilon, 1 + epsilon) * A)
+    return -(bar_r * A + (least - bar_r * A).detach()).mean()
+
+
+def _clamped_gradient_kept(logp, logp_mu, mask, A, epsilon):
+    bar_r = _bar(logp, logp_mu, mask)
+    return -((bar_r + (bar_r.clamp(1 - epsilon, 1 + epsilon) - bar_r).detach()) * A).mean()
+
+
+def _by_tokens(logp, logp_mu, mask, A, epsilon):
+    import torch
+
+    r = ((logp - logp_mu) * mask).exp()
+    terms = torch.minimum(r * A[:, None], r.clamp(1 - epsilon, 1 + epsilon) * A[:, None])
+    return -((terms * mask).sum(1) / mask.sum(1)).mean()
+
+
+Case = tuple[list[list[float]], list[int], list[float], float]  # log-ratios, lengths, advantages, range
+
+
+def _value_and_gradient(loss, log_ratios: list[list[float]], lengths: list[int], advantages: list[float], epsilon):
+    """The loss, and its gradient by the new log-probability of each token."""
+    import torch  # only here: the other exercises work without it
+
+    log_ratio = torch.tensor(log_ratios, dtype=torch.float64)
+    mask = (torch.arange(log_ratio.shape[1]) < torch.tensor(lengths)[:, None]).double()
+    old = -1 - torch.arange(log_ratio.numel(), dtype=torch.float64).view(log_ratio.shape) / 10
+    logp = (old + log_ratio).requires_grad_()
+    value = loss(logp, old, mask, torch.tensor(advantages, dtype=torch.float64), epsilon)
+    (slope,) = torch.autograd.grad(value, logp)
+    return np.concatenate([[value.item()], slope.flatten().numpy()])
+
+
+def _by_walking(log_ratios: list[list[float]], lengths: list[int], advantages: list[float], epsilon) -> np.ndarray:
+    """The same, response by response and by hand."""
+    total, slopes = 0.0, []
+    for row, length, A in zip(log_ratios, lengths, advantages, strict=True):
+        bar_r = math.prod(math.exp(x) for x in row[:length]) ** (1 / length)
+        shut = bar_r > 1 + epsilon if A > 0 else bar_r < 1 - epsilon
+        edge = 1 + epsilon if A > 0 else 1 - epsilon
+        total -= (edge if shut else bar_r) * A / len(lengths)
+        slope = 0.0 if shut else -bar_r * A / length / len(lengths)
+        slopes += [slope] * length + [0.0] * (len(row) - length)
+    return np.array([total, *slopes])
+
+
+PROBES: dict[str, Case] = {
+    "equal lengths, inside the range": ([[0.05, -0.02], [0.01, 0.03]], [2, 2], [1.0, -0.5], 0.1),
+    "a short response in a wide batch": ([[0.05, 0.0, 0.0, 0.0], [0.01, 0.03, -0.02, 0.04]], [1, 4], [1.0, -1.0], 0.2),
+    "numbers in the padding": ([[0.05, 2.0, 2.0], [0.01, 0.03, -0.02]], [1, 3], [1.0, -1.0], 0.2),
+    "right, beyond the range": ([[0.3, 0.1, 0.0], [0.0, 0.1, 0.0]], [2, 3], [1.0, 0.5], 0.1),
+    "wrong, beyond the range": ([[-0.3, -0.1, 0.0], [0.0, 0.1, 0.0]], [2, 3], [-1.0, 0.5], 0.1),
+    "right, and it has become less likely": ([[-0.4, -0.2, 0.0], [0.0, 0.1, 0.0]], [2, 3], [1.0, 0.5], 0.1),
+    "wrong, and it has become more likely": ([[0.4, 0.2, 0.0], [0.0, 0.1, 0.0]], [2, 3], [-1.0, 0.5], 0.1),
+    "one wild token": ([[1.6, -0.5, -0.5, -0.5], [0.0, 0.02, 0.0, 0.0]], [4, 4], [1.0, -1.0], 0.05),
+}
+
+# --- 09.4 and 09.5, on paper
+
+LOWER = 3e-4
+RANGE, SHORT, LONG, SHRINKS = 0.03, 41, 4100, 2  # of 09.5
+
+
+def _widest_noise() -> float:
     """By halving: the noise at which half of very long wrong responses are closed."""
     low, high = 1e-6, 3.0
     for _ in range(60):
         middle = (low + high) / 2
-        share = closed_share(-(middle**2) / 2, middle, 1e12, "sequence_mean", epsilon, positive=False)
+        share = closed_share(-(middle**2) / 2, middle, 1e12, "sequence_mean", LOWER, positive=False)
         low, high = (middle, high) if share < 0.5 else (low, middle)
     return low
 
 
-_LOGP_MU = np.log([[0.5, 0.5, 0.25, 0.9], [0.2, 0.4, 0.8, 0.1]])
-_LOGP = np.log([[0.6, 0.4, 0.5, 0.1], [0.3, 0.4, 0.6, 0.2]])
-_MASK = np.array([[True, True, True, False], [True, True, True, True]])
-_UNEVEN = np.array([1.5, 0.8, 1.25, 1.0])
+def _another_range() -> tuple[float, float]:
+    """By the scatter before and after, for any sigma."""
+    sigma = 0.7
+    before, after = sigma / math.sqrt(SHORT), sigma / SHRINKS / math.sqrt(LONG)
+    return RANGE * after / before, before / after
+
+
+# --- 09.6: a range from a run
+
+
+def _range_by_walking(log_r: np.ndarray, mask: np.ndarray) -> float:
+    """Token by token."""
+    own = [float(x) for row, inside in zip(log_r, mask, strict=True) for x, i in zip(row, inside, strict=True) if i]
+    mean = math.fsum(own) / len(own)
+    variance = math.fsum((x - mean) ** 2 for x in own) / len(own)
+    return math.sqrt(variance / (len(own) / len(mask)))
+
+
+def _with_ddof(log_r: np.ndarray, mask: np.ndarray) -> float:
+    count = int(mask.sum())
+    return _range_by_walking(log_r, mask) * math.sqrt(count / (count - 1))
+
+
+_LOG_R = np.array([[0.3, -0.2, 0.1, 0.0], [0.05, 0.0, 0.0, 0.0], [-0.4, 0.2, 0.1, -0.1]])
+_OWN = np.array([[1, 1, 1, 0], [1, 0, 0, 0], [1, 1, 1, 1]], dtype=bool)
+_PADDED = np.where(_OWN, _LOG_R, 7.0)
 
 EXERCISES: dict[str, Exercise] = {
-    "09.0": Exercise(
-        cases=((),),
-        oracle=_where_the_share_goes,
-        misconceptions={
-            "the noise averages out, and what is left is the drift: a log-ratio of -0.001, beyond the border": (
-                lambda: "a"
-            ),
-            "one half would be right if the drift stood exactly on the border, -0.0004": lambda: "b",
-        },
-        hints=(
-            "Set the mean to -0.001 and the sign to -1, and look at the right end of the right panel.",
-            "In a long response the mean log-ratio is the drift. Is exp(-0.001) inside [1 - ε, 1 + ε]?",
-        ),
-    ),
     "09.1": Exercise(
-        cases=((_LOGP_MU, _LOGP, _MASK), (_LOGP_MU[:1], _LOGP[:1], ~_MASK[:1])),
-        oracle=_ratio_by_walking,
+        cases=((),),
+        oracle=_which_gates_close,
         misconceptions={
-            "the sum is divided by the width of the batch; divide it by the response's own number of tokens": (
-                lambda o, n, m: np.exp(((n - o) * m).mean(-1))
-            ),
-            "this is the product (105), the importance weight; (107) takes its T-th root": (
-                lambda o, n, m: np.exp(((n - o) * m).sum(-1))
-            ),
-            "this is the mean of the ratios; (107) is the exponential of the mean of their logarithms": (
-                lambda o, n, m: (np.exp(n - o) * m).sum(-1) / m.sum(-1)
-            ),
-            "the ratio is upside down: new over old": lambda o, n, m: np.exp(((o - n) * m).sum(-1) / m.sum(-1)),
-            "this counts the filler after the end of a response": lambda o, n, m: np.exp((n - o).sum(-1) / m.sum(-1)),
-            "this is the logarithm of the ratio": lambda o, n, m: ((n - o) * m).sum(-1) / m.sum(-1),
+            "that would be so if mu were pi. Here the two differ before anything is learned, and 4e-4 is a narrow "
+            "range": lambda: "a",
+            "that would be so if the noise left the mean log-ratio at 0. But tokens that mu drew are, in the mean, "
+            "likelier under mu than under pi": lambda: "b",
+            "the other way round: tokens that mu drew are, in the mean, likelier under mu than under pi, so that the "
+            "mean log-ratio is below 0": lambda: "d",
         },
-        hints=(
-            "The logarithm of the geometric mean is the mean of the logarithms.",
-            "((logp - logp_mu) * mask).sum(-1) is the log of the product; mask.sum(-1) is T of each response.",
-            "np.exp(((logp - logp_mu) * mask).sum(-1) / mask.sum(-1))",
-        ),
+        hints=("Before any update the log-ratio of a token is log pi - log mu. What is its mean over what mu drew?",),
     ),
     "09.2": Exercise(
-        cases=(
-            *((_UNEVEN, a, e) for a in (2.0, -2.0) for e in (0.2, 0.05)),
-            (1 / _UNEVEN, 1.0, 0.05),
-            (1 / _UNEVEN, -1.0, 0.05),
-        ),
-        oracle=_weights_by_differences,
+        cases=((),),
+        oracle=_the_gate_that_could_and_did_not,
         misconceptions={
-            "each token has the whole weight; log s is a mean, so a token moves it by 1/T": lambda r, a, e: np.full(
-                len(r), 0.0 if _closed(_geometric_mean(r), a, e) else _geometric_mean(r) * a
+            "in A the KL at the last update is 0: it is the only update, every ratio is 1, and no range could act": (
+                "A",
+                ...,
             ),
-            "nothing is clipped": lambda r, a, e: np.full(len(r), _geometric_mean(r) * a / len(r)),
-            "these are GRPO's weights: a ratio and a gate for each token": lambda r, a, e: np.where(
-                [_closed(x, a, e) for x in r], 0.0, r * a / len(r)
+            "in B the gate does act: two thirds of the responses are held": ("B", ...),
+            "the run is right. The KL is about half the mean square of a log-ratio: take the root of twice the KL": (
+                lambda: ("C", _from_the_log("C", "half"))
             ),
-            "these are GRPO's weights, with no clip: each has its own ratio; in GSPO all have s": lambda r, a, e: (
-                r * a / len(r)
+            "the run is right. That is the spread of a token; a response's is smaller by the root of its length": (
+                lambda: ("C", _from_the_log("C", "no root of T"))
             ),
-            "the gate is open where s has gone the wrong way: mind the sign of the advantage": lambda r, a, e: np.full(
-                len(r), _geometric_mean(r) * a / len(r) * (abs(_geometric_mean(r) - 1) <= e)
+            "the run is right. The scatter falls with the root of the length, not with the length": (
+                lambda: ("C", _from_the_log("C", "by T"))
             ),
-            "the ratio s is missing: the derivative of s is s times that of log s": lambda r, a, e: np.full(
-                len(r), 0.0 if _closed(_geometric_mean(r), a, e) else a / len(r)
+            "the run is right. The spread is the root of twice the KL": lambda: ("C", _from_the_log("C", "no root")),
+            "the run is right. That is the KL, which is about half of the spread squared": (
+                lambda: ("C", _from_the_log("C", "KL"))
             ),
+            "the run is right; its range is another: the root of twice the KL over the root of the length": ("C", ...),
+            "the run in quotes first, then the number": (..., "ABC"),
         },
         hints=(
-            "All tokens have the same weight, so it is enough to find one number.",
-            "It is 0 where the gate is closed: s > 1 + epsilon for A > 0, s < 1 - epsilon for A < 0.",
-            "Where it is open: s * advantage / T, with s = np.exp(np.log(ratios).mean()).",
+            "The spread of a token's log-ratio is about the root of twice the KL. What makes it that of a response?",
         ),
-        tolerance=1e-5,
+        tolerance=4e-4,  # the printed columns are rounded
     ),
     "09.3": Exercise(
-        cases=((1, 0.6), (8, 0.6), (8, 0.9), (200, 0.6)),
-        oracle=_weighted_share,
+        cases=tuple(PROBES.values()),
+        probes=tuple(PROBES),
+        oracle=_by_walking,
+        measure=_value_and_gradient,
+        given=_given,
         misconceptions={
-            "this is the mean under the new coins, which the product (105) would give": lambda t, q: q,
-            "this is the mean under the fair coins; no weight is there": lambda t, q: 0.5,
-            "this is weighted with the mean of the token ratios, as in GRPO": lambda t, q: 0.5 + (q - 0.5) / t,
-            "you divide by the sum of the weights; the question has the plain mean of s F": lambda t, q: (
-                _weighted_share(t, q) / (((2 * q) ** (1 / t) + (2 * (1 - q)) ** (1 / t)) / 2) ** t
+            "each response is now divided by its own length, but padding is counted: keep the mask in the sum": (
+                _unmasked
             ),
+            "the mask is gone from the sum, and the width of the batch still divides": _unmasked_mean,
+            "this is the product, the importance weight: its log is the sum, and here the mean is asked for": _product,
+            "this is the mean of the ratios. The ratio of GSPO is the exponential of the mean log-ratio": _arithmetic,
+            "the ratio is upside down: new over old": _upside_down,
+            "each response is divided by the mean length of the batch; divide it by its own": _tokens_of_batch,
+            "this is the mean log-ratio; its exponential is asked for": _logarithm,
+            "nothing is clipped": _unclipped,
+            "without the minimum a response that has moved the wrong way gets no gradient back": _without_minimum,
+            "the value is clipped, and the gradient still flows: a closed gate gives none": _gradient_kept,
+            "the ratio is clipped, and the gradient still flows: a closed gate gives none, and one that moved the "
+            "wrong way is open": _clamped_gradient_kept,
+            "these are GRPO's terms: a ratio and a gate for each token": _by_tokens,
         },
-        hints=(
-            "Only the number k of ones matters: it occurs with probability comb(T, k) / 2**T.",
-            "The product of the ratios is (2 q)**k * (2 (1 - q))**(T - k), and s is its T-th root.",
-            "sum(math.comb(T, k) / 2**T * (2*q)**(k/T) * (2*(1-q))**(1 - k/T) * k/T for k in range(T + 1))",
-        ),
+        hints=("Two responses of one batch, one short. By which number is the sum of each divided?",),
     ),
     "09.4": Exercise(
-        cases=((3e-4,), (0.03,), (0.2,)),
+        cases=((),),
         oracle=_widest_noise,
         misconceptions={
-            "nearly: log(1 - epsilon) is not quite -epsilon": lambda e: math.sqrt(2 * e),
-            "this is the drift that is allowed; the drift is half the square of the spread": lambda e: -math.log1p(-e),
-            "the drift is half of spread squared, so a 2 is missing": lambda e: math.sqrt(-math.log1p(-e)),
-            "the border of wrong responses is the lower one, 1 - epsilon": lambda e: math.sqrt(2 * math.log1p(e)),
+            "that is the drift that is allowed; the drift is half the square of the spread": lambda: (
+                -math.log1p(-LOWER)
+            ),
+            "the drift is half of the spread squared, so that a 2 is missing": lambda: math.sqrt(-math.log1p(-LOWER)),
+            "twice the drift is the square of the spread: take the root": lambda: -2 * math.log1p(-LOWER),
         },
-        hints=(
-            "In a long response log s is its mean, -spread**2 / 2.",
-            "The gate of a wrong response closes where log s is below log(1 - epsilon).",
-            "np.sqrt(-2 * np.log(1 - epsilon))",
-        ),
+        hints=("In a very long response the mean log-ratio is its drift. How large may that be?",),
+        tolerance=1.2e-4,
     ),
     "09.5": Exercise(
         cases=((),),
-        oracle=lambda: "aceg",
+        oracle=_another_range,
         misconceptions={
-            "b: by Jensen's inequality the mean of s is below 1 as soon as the policy has moved": lambda: "abceg",
-            "d: spread over sqrt(T) is far below 0.2 in long responses: 0.2 waits for a product of 1.2**T": lambda: (
-                "acdeg"
+            "the range: a hundred times the length makes the scatter ten times as narrow, and the spread has halved "
+            "as well": (RANGE / 10, ...),
+            "the range: the scatter falls with the root of the length, not with the length": (RANGE / 200, ...),
+            "the range: half the spread needs half the range, and not twice": (2 * RANGE / 10, ...),
+            "the range: half the spread needs half the range, so that the root of the length is missing": (
+                RANGE / 2,
+                ...,
             ),
-            "f: the ratio to pi_k is 1 before the update, whatever the sampler did": lambda: "acefg",
-            "a is true as well: all ratios are 1 there": lambda: "ceg",
-            "c is true as well: see Fact 9.7": lambda: "aeg",
-            "e is true as well: other tokens may make up for it in the mean": lambda: "acg",
-            "g is true as well: geometric and arithmetic mean": lambda: "ace",
+            "the second number: by how much has the scatter shrunk, by length and by spread?": (RANGE / 20, ...),
         },
-        hints=(
-            "Four of the seven are true.",
-            "b and f each have a table above that says no; for d, see the response of 1000 tokens.",
-        ),
+        hints=("The scatter is sigma / sqrt(T). By which factor is it smaller in the second job?",),
+        tolerance=1e-5,
+    ),
+    "09.6": Exercise(
+        cases=((_LOG_R, _OWN), (_PADDED, _OWN), (_LOG_R[:, :3], np.ones((3, 3), bool)), (_LOG_R[::2] + 0.2, _OWN[::2])),
+        oracle=_range_by_walking,
+        also=_with_ddof,
+        misconceptions={
+            "padding is counted in the spread: take the tokens of the mask": (
+                lambda x, m: x.std() / math.sqrt(m.sum(1).mean())
+            ),
+            "padding is counted as zeros in the spread: take the tokens of the mask": (
+                lambda x, m: (x * m).std() / math.sqrt(m.sum(1).mean())
+            ),
+            "the length is that of the responses, not the width of the batch": (
+                lambda x, m: x[m].std() / math.sqrt(m.shape[1])
+            ),
+            "the scatter falls with the root of the length": lambda x, m: x[m].std() / m.sum(1).mean(),
+            "that is the root of all tokens of the batch: take those of one response": (
+                lambda x, m: x[m].std() / math.sqrt(m.sum())
+            ),
+            "that is the spread of a token alone": lambda x, m: x[m].std(),
+            "that is the root mean square: a spread is taken from the mean": (
+                lambda x, m: math.sqrt((x[m] ** 2).mean() / m.sum(1).mean())
+            ),
+            "that is the scatter itself, measured on these responses. It is a good range, too; here sigma / sqrt(T) "
+            "is asked for": lambda x, m: ((x * m).sum(1) / m.sum(1)).std(),
+        },
+        hints=("Two numbers: the spread of all tokens that the mask has, and the mean length.",),
+        tolerance=1e-6,
     ),
 }

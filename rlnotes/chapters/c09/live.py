@@ -1,0 +1,89 @@
+"""The live run of chapter 09 on six seeds and three starts: with each of its ranges, with one that it measures, and
+with one update to a round.
+
+``python -m rlnotes.chapters.c09.live --out 09_live.json`` takes some five minutes on one thread.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from rlnotes.chapters.c09.rounds import (
+    PASSES,
+    PIECES,
+    TASK,
+    accuracy,
+    closed,
+    k3,
+    log_ratios,
+    moved,
+    parts,
+    sample,
+    scatter,
+    shipped_start,
+)
+from rlnotes.lm.sampler import token_logp
+from rlnotes.objectives import GSPO, Batch, policy_loss
+from rlnotes.objectives.gates import Clip
+from rlnotes.studies.contest import STARTS
+from rlnotes.studies.store import store_rows
+
+SEEDS, ROUNDS, RATE = range(6), 6, 1e-4
+WIDE = 0.2
+RANGES = {"0.2": WIDE, "0.03": 0.03, "4e-4": 4e-4, "measured": WIDE, "0.2, one update": WIDE}  # of the first round
+BINS = ((17, 32), (33, 48), (49, 65))  # lengths
+FEWEST = 8  # responses of a bin
+
+
+@cache
+def begun(start: int) -> dict[str, float]:
+    """Sampled and greedy accuracy of a start."""
+    policy = shipped_start(start)
+    return dict(start=accuracy(policy), greedy=accuracy(policy, greedy=True))
+
+
+def run(arm: str, seed: int) -> dict[str, Any]:
+    """One run: numbers of each round, and the accuracy before and after. A range that is ``measured`` is
+    sigma / sqrt(T) of the round before.
+    """
+    policy, draws = shipped_start(seed % STARTS), torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(policy.parameters(), RATE, (0.9, 0.95), weight_decay=0.0)
+    cut = (1, 1) if arm.endswith("one update") else (PASSES, PIECES)
+    epsilon, rounds, lengths = RANGES[arm], [], []
+    for _ in range(ROUNDS):
+        rollout, A = sample(policy, draws)
+        choices, shares, seen = replace(GSPO, gate=Clip(epsilon, epsilon)), [], torch.zeros(1)
+        for part, own in parts(rollout, A, draws, *cut):
+            batch = Batch(token_logp(policy, part), part.mask, own, part.logp_behavior)
+            optimizer.zero_grad()
+            policy_loss(choices, batch).backward()
+            log_r = (batch.logp.detach() - part.logp_behavior) * part.mask
+            shut = closed(log_r.sum(1) / part.mask.sum(1), own, epsilon, epsilon)
+            shares += [shut[own != 0].float().mean().item()] * bool((own != 0).any())
+            seen = log_r[part.mask]
+            torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
+            optimizer.step()
+        found = {"range": epsilon, "reward": TASK.reward(rollout).mean().item(), "clip fraction": fmean(shares)}
+        rounds.append(found | {"KL at the last update": k3(seen)} | moved(policy, rollout, A, epsilon))
+        log_r, length = log_ratios(policy, rollout), rollout.mask.sum(1)
+        inside = [(length >= low) & (length <= high) for low, high in BINS]
+        lengths.append([scatter(log_r[rows], rollout.mask[rows]) for rows in inside if rows.sum() > FEWEST])
+        if arm == "measured":
+            epsilon = rounds[-1]["sigma / sqrt(T)"]
+    ends = begun(seed % STARTS) | dict(end=accuracy(policy))
+    return dict(arm=arm, seed=seed) | ends | dict(rounds=rounds, lengths=lengths)
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """A row for each range and seed."""
+    for arm in RANGES:
+        for seed in SEEDS:
+            yield run(arm, seed)
+
+
+if __name__ == "__main__":
+    store_rows("rlnotes.chapters.c09.live", str(__doc__), rows)
