@@ -32,13 +32,13 @@ QUIZ = Quiz(
             "groups pushes nothing?",
             (
                 Choice(
-                    f"{OF_THE_MEAN:.0%}",
-                    "That is p^8 + (1 - p)^8 of the mean p, 0.25. No prompt has that p: take the mean over prompts.",
-                ),
-                Choice(
                     f"{OF_EACH:.0%}",
                     "All groups of the first half, and nearly none of the second. Larger groups do not change that.",
                     right=True,
+                ),
+                Choice(
+                    f"{OF_THE_MEAN:.0%}",
+                    "That is p^8 + (1 - p)^8 of the mean p, 0.25. No prompt has that p: take the mean over prompts.",
                 ),
                 Choice(f"{wasted_share(8, 0.5):.1%}", "Those of the second half only. The first half is never solved."),
             ),
