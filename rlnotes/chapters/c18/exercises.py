@@ -92,8 +92,8 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=lambda: "b",
         misconceptions={
-            "so it is with the real model. Here the copy is 0.001 to 0.02 off, and not 0.07: few tokens "
-            "are outside of the limit before an update has moved anything": lambda: "a",
+            "so it is with the real model. Here the copy is 0.001 off at first, and not 0.07: few tokens are outside "
+            "of the limit before an update has moved anything": lambda: "a",
             "it could have been. But a reward of 0.9 at the end leaves little room for a loss": lambda: "c",
         },
         hints=("How far from the trainer is the copy, before any update? Look at the mismatch of the two models.",),

@@ -67,7 +67,11 @@ QUIZ = Quiz(
         Question(
             "A certificate says: no gain is promised for this update. What follows for the accuracy?",
             (
-                Choice("It falls", "No promise is no threat. All but a few rounds of the real model were like that."),
+                Choice(
+                    "It falls",
+                    "No promise is no threat. Behind four bits hardly a round of the real model could be promised a "
+                    "gain, and three of five arms rose all the same.",
+                ),
                 Choice("It rises", "That would be a promise."),
                 Choice("Nothing", "Measure it on held-out prompts, before and after.", right=True),
             ),

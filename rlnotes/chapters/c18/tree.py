@@ -97,9 +97,11 @@ TREE = (
                 (Contest("no weight, no clip, less `pg_is clip`", "11_corrections", "uncorrected, misled int4"),),
             ),
             Leaf(
-                "No clip at μ. Centre the limit at the policy before the update (`minirl`), or have none (`pg_is`).",
+                "No narrow clip at μ: one at the policy before the update (`minirl`), a wide one (`dppo_tv`), or none "
+                "(`pg_is`).",
                 (
                     Real("`minirl` less the clip at μ", "int4", AT_PI_K, AT_MU),
+                    Real("`dppo_tv` less the clip at μ", "int4", DIVERGENCE, AT_MU),
                     Real("`pg_is` less the clip at μ", "int4", UNCLIPPED, AT_MU),
                     Real("`minirl` less `pg_is`", "int4", AT_PI_K, UNCLIPPED),
                     Contest(
@@ -130,7 +132,7 @@ TREE = (
                 ),
             ),
             Leaf(
-                "All of them old: no clip at μ, but a limit on |π − μ| (`dppo_tv`), or one at π_k (`minirl`).",
+                "All of them old: no narrow clip at μ, but a limit on |π − μ| (`dppo_tv`), or one at π_k (`minirl`).",
                 (
                     Contest("`dppo_tv` less the clip", "14_masks", "dppo_tv, misled lag 64"),
                     Real("`dppo_tv` less the clip at μ", "stale", DIVERGENCE, AT_MU),
