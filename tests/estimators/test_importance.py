@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlnotes.estimators.importance import (
+    balanced_cap,
     clipped,
     effective_sample_size,
     expected_effective_sample_size,
@@ -261,3 +262,18 @@ def test_a_cap_must_be_positive():
 def test_integers_are_refused():
     with pytest.raises(ValueError, match="values has dtype int64; pass floating-point numbers"):
         monte_carlo(np.array([1, 2, 3]))
+
+
+def test_the_balanced_cap_is_what_it_cuts_off_and_no_other_cap_has_a_smaller_sum_of_worst_bias_and_noise():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7, 100):
+        w = np.exp(2 * rng.normal(size=n))
+        C = float(balanced_cap(np.log(w)))
+        assert np.maximum(w - C, 0).sum() == pytest.approx(C)
+
+        def price(cap: float, w: np.ndarray = w) -> float:
+            return float(np.maximum(w - cap, 0).mean() ** 2 + (np.minimum(w, cap) ** 2).sum() / len(w) ** 2)
+
+        assert price(C) <= min(price(float(cap)) for cap in np.linspace(0, w.max(), 1001)) + 1e-12
+    with pytest.raises(ValueError, match="log_ratio is empty"):
+        balanced_cap(np.zeros(0))

@@ -391,7 +391,7 @@ def test_the_report_says_steps_values_rule_check_and_link_and_at_most_ten(tmp_pa
     )
     assert "check first: precision of weights and cache; then " in block
     assert "settings: actor_rollout_ref.rollout.temperature (default 1.0); " in block
-    assert "course/11_off_policy.ipynb#Where-the-mismatch-comes-from" in block
+    assert "course/11_off_policy.ipynb#Where-the-mismatch-comes-from-*" in block
     assert re.findall(r"(?m)^(\d+)\. ", said) == [str(i) for i in range(1, 11)]
     assert "more of them are not shown" in said
     assert "the critic explains nothing: needs critic/vf_explained_var" in said

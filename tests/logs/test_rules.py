@@ -113,6 +113,9 @@ PLANTED = {
         dict(mismatch_prob=flat(0.2), staleness=flat(32)),
         healthy=dict(mismatch_prob=flat(0.2), staleness=flat(0)),
     ),
+    "old-and-uncorrected": Planted(
+        "verl", dict(mismatch_prob=flat(0.15), staleness=flat(4)), healthy=dict(mismatch_prob=flat(0.05))
+    ),
     "weights-drop-answers": Planted("trl", dict(weight_min=flat(0.0)), healthy=dict(weight_min=flat(0.4))),
     "filter-drops-much": Planted("openrlhf", dict(dropped=flat(0.4)), healthy=dict(dropped=flat(0.05))),
     "weight-mean": Planted("verl", dict(weight_mean=flat(0.4)), healthy=dict(weight_mean=flat(0.98))),

@@ -1,202 +1,277 @@
 """Exercises of chapter 11, why off-policy breaks RL."""
 
-from itertools import product
+import math
+from typing import Any
 
 import numpy as np
 
-from rlnotes.bounds import gradient_ascent
-from rlnotes.exact.slips import Slips
+from rlnotes.chapters.c11.model import pair, response
+from rlnotes.logs.stored_logs import stored_log
 from rlnotes.notebook.exercise import Exercise
 
+ROUNDED, OLD = "629c", "1317"  # logs of exercise 11.2: a sampler of four bits, one that is 32 updates behind
 
-def _direction_of_the_best_cap() -> str:
-    """By trying caps on a grid, for three steps."""
-    case, caps = Slips("odd", 6, 0.1, 0.2), np.geomspace(0.1, 1000, 401)
-    best = [
-        max(caps, key=lambda cap, step=step: case.expected_progress(case.sequence_estimates(cap), step))
-        for step in (1.0, 2.5, 5.0)
-    ]
+
+def direction_of_the_best_cap() -> str:
+    """Whether the best cap of the chapter's model grows with the batch, falls, or stays."""
+    from rlnotes.chapters.c11.model import kept
+
+    one, caps = pair(), np.geomspace(0.1, 100, 61)
+    best = [max(caps, key=lambda cap, n=n: kept(one, response(one, cap), n).share) for n in (10, 1000, 10_000)]
     return "a" if best[0] < best[1] < best[2] else "b" if best[0] > best[1] > best[2] else "c"
 
 
-def _least_progress(
-    gradient: np.ndarray, estimates: np.ndarray, probs: np.ndarray, smoothness: float, step: float
-) -> float:
-    """By the three terms."""
-    return float(gradient_ascent.progress(step, smoothness, gradient_ascent.moments(gradient, estimates, probs)))
+def _rounded_and_used_up() -> tuple[str, int]:
+    """The log whose sampler is not the learner before any update, and where the weights of the other are used up."""
+    (rounded,) = (key for key in (ROUNDED, OLD) if stored_log(key).rows()[0]["staleness"] > 0.01)
+    return rounded, stored_log(OLD).first("ess_sequence", below=0.1)
 
 
-def _weight_variance(behavior: np.ndarray, target: np.ndarray, horizon: int) -> float:
-    """Response by response."""
-    mean = square = 0.0
-    for response in product(range(len(behavior)), repeat=horizon):
-        prob, weight = 1.0, 1.0
-        for token in response:
-            prob, weight = prob * behavior[token], weight * target[token] / behavior[token]
-        mean, square = mean + prob * weight, square + prob * weight**2
-    return square - mean**2
+# --- 11.3: the loss of a truncated weight, judged by its gradient
+
+_H = [[0.2, 0.3, -0.1], [1.0, 0.9, 0.0], [-0.7, 1.5, -0.9], [0.4, 0.0, 0.0], [0.9, 0.5, 0.8]]
+_MASK = [[1, 1, 1], [1, 1, 0], [1, 1, 1], [1, 0, 0], [1, 1, 1]]
+_JUNK = [[0, 0, 0], [0, 0, 2.0], [0, 0, 0], [0, -1.5, 0.7], [0, 0, 0]]  # what stands outside the mask
 
 
-def _token_ratio_mean(horizon: int, old: float, new: float) -> float:
-    """The estimates of all responses, added up."""
-    total = 0.0
-    for response in product((0, 1), repeat=horizon):
-        prob = float(np.prod([old if token else 1 - old for token in response]))
-        pushes = [new / old * (1 - new) if token else -(1 - new) / (1 - old) * new for token in response]
-        total += prob * all(response) * sum(pushes)
-    return total
+def _case(*rows: int, cap: float = 2.0) -> tuple[Any, ...]:
+    h, mask, junk = (np.array(one, dtype=float)[list(rows)] for one in (_H, _MASK, _JUNK))
+    signs = np.array([1.0, -1.0, 1.0, -0.5, 0.5])[list(rows)]
+    return h + junk, signs, mask, cap
 
 
-def _cap_bias(probs: np.ndarray, w: np.ndarray, advantages: np.ndarray, scores: np.ndarray, cap: float) -> float:
-    """The mean with the cap less the mean without."""
-    capped, free = (
-        sum(p * x * a * s for p, x, a, s in zip(probs, weights, advantages, scores, strict=True))
-        for weights in (np.where(w > cap, cap, w), w)
-    )
-    return float(capped - free)
+_PROBES = {
+    "a weight below the cap": _case(0),
+    "a weight above the cap, A < 0": _case(1),
+    "a weight above the cap, A > 0": _case(4),
+    "a token above the cap in a response below it": _case(2),
+    "a padded response": _case(3),
+    "a batch of all": _case(0, 1, 2, 3, 4),
+    "another cap": _case(0, 1, 2, 3, 4, cap=1.2),
+}
 
 
-_COIN = (np.array([0.5, 0.5]), np.array([0.6, 0.4]))
-_RESPONSES = (
-    np.array([0.5, 0.25, 0.25]),
-    np.array([0.5, 1.0, 2.0]),
-    np.array([-0.5, 0.5, 0.75]),
-    np.array([-1.0, 0.5, 2.0]),
-)
+def _slope(loss, h: np.ndarray, A: np.ndarray, mask: np.ndarray, cap: float) -> np.ndarray:
+    """The gradient of a loss by the log-probabilities of the tokens, where log pi - log mu is ``h``."""
+    import torch  # only here: the other exercises work without it
+
+    logp = torch.tensor(h - 1.5).requires_grad_()
+    behavior = torch.full(h.shape, -1.5, dtype=torch.float64)
+    found = loss(logp, behavior, torch.tensor(A), torch.tensor(mask) > 0, cap)
+    if not isinstance(found, torch.Tensor) or found.ndim:
+        raise TypeError("the loss must give back one number, a tensor of no dimension")
+    return torch.autograd.grad(found, logp, allow_unused=True, materialize_grads=True)[0].numpy()
+
+
+def _by_hand(h: np.ndarray, A: np.ndarray, mask: np.ndarray, cap: float) -> np.ndarray:
+    """Response by response: minus min(w, C) A / N on each of its tokens."""
+    pushes = np.zeros(h.shape)
+    for i, (own, kept) in enumerate(zip(h, mask, strict=True)):
+        weight = math.prod(math.exp(x) for x, one in zip(own, kept, strict=True) if one)
+        pushes[i] = -min(weight, cap) * A[i] / len(h) * kept
+    return pushes
+
+
+def _weights(logp, behavior, mask):
+    return ((logp - behavior) * mask).sum(1).exp()
+
+
+def _given(logp, behavior, A, mask, cap):
+    return -(_weights(logp, behavior, mask).clamp(max=cap) * A).mean()
+
+
+def _pushed(weight, logp, A, mask):
+    return -(weight[:, None] * A[:, None] * logp * mask).sum() / len(logp)
+
+
+def _by_token(logp, behavior, A, mask, cap):
+    ratio = (logp - behavior).exp().detach().clamp(max=cap)
+    return -(ratio * A[:, None] * logp * mask).sum() / len(logp)
+
+
+def _capped_tokens(logp, behavior, A, mask, cap):
+    limited = (logp - behavior).clamp(max=math.log(cap))
+    return _pushed((limited * mask).sum(1).exp().detach(), logp, A, mask)
+
+
+def _no_mask(logp, behavior, A, mask, cap):
+    return _pushed((logp - behavior).sum(1).exp().detach().clamp(max=cap), logp, A, mask)
+
+
+def _pushes_padding(logp, behavior, A, mask, cap):
+    return -(_weights(logp, behavior, mask).detach().clamp(max=cap)[:, None] * A[:, None] * logp).sum() / len(logp)
+
+
+def _uncapped(logp, behavior, A, mask, cap):
+    return _pushed(_weights(logp, behavior, mask).detach(), logp, A, mask)
+
+
+def _both(logp, behavior, A, mask, cap):
+    return _pushed(_weights(logp, behavior, mask).clamp(max=cap), logp, A, mask)
+
+
+def _token_mean(logp, behavior, A, mask, cap):
+    weight = _weights(logp, behavior, mask).detach().clamp(max=cap)
+    return -(weight[:, None] * A[:, None] * logp * mask).sum() / mask.sum()
+
+
+def _turned(logp, behavior, A, mask, cap):
+    return -_pushed(_weights(logp, behavior, mask).detach().clamp(max=cap), logp, A, mask)
+
+
+# --- 11.4 and 11.6
+
+NORMS = {32: 2.0, 512: 0.8}  # gradient norms by the responses of a batch
+
+
+_NOISE, _PLAIN = ((2.0**k - 0.8**k) / (1 / 32 - 1 / 512) for k in (2, 1))  # of one response; without the squares
+
+
+def _hundreds(answer: Any) -> float:
+    """A number of responses, in hundreds: it is asked for without decimals."""
+    value: Any = answer() if callable(answer) else answer
+    return float(value) / 100
+
+
+def _noise_number() -> float:
+    """By solving two equations in signal^2 and noise^2, in hundreds."""
+    sizes, norms = zip(*NORMS.items(), strict=True)
+    signal, noise = np.linalg.solve([[1, 1 / n] for n in sizes], np.square(norms))
+    return float(noise / signal) / 100
+
+
+def _balanced(weights: np.ndarray) -> float:
+    """By bisection: what is cut off all of them falls with the cap."""
+    low, high = 0.0, float(np.sum(weights))
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.maximum(weights - middle, 0).sum() > middle else (low, middle)
+    return high
+
+
+def _sorted(w):
+    return np.sort(w)[::-1].cumsum()
+
+
+def _mean_excess(w):
+    return _solve(w, 1 / len(w))
+
+
+def _solve(w, scale):
+    low, high = 0.0, float(np.sum(w))
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if scale * np.maximum(w - middle, 0).sum() > middle else (low, middle)
+    return high
+
 
 EXERCISES: dict[str, Exercise] = {
-    "11.0": Exercise(
-        cases=((),),
-        oracle=_direction_of_the_best_cap,
-        misconceptions={
-            "read the last sentence below the sliders at steps 1, 2.5 and 5: it goes the other way": lambda: "a",
-            "move the step and read the last sentence below the sliders: it does depend": lambda: "c",
-        },
-        hints=("The text below the sliders names the best C for the step.", "0.42 at step 1. And at step 5?"),
-    ),
     "11.1": Exercise(
-        cases=(
-            (np.array([1.0, 0.0]), np.array([[1.0, 0.0]]), np.array([1.0]), 1.0, 1.0),
-            (
-                np.array([1.0, -0.5]),
-                np.array([[1.5, -0.5], [0.0, 1.0], [-0.5, 0.25]]),
-                np.array([0.5, 0.25, 0.25]),
-                2.0,
-                0.3,
-            ),
-            (np.array([0.5, 0.5]), np.array([[-1.0, 0.0], [0.0, 2.0]]), np.array([0.75, 0.25]), 0.5, 1.5),
-        ),
-        oracle=_least_progress,
+        cases=((),),
+        oracle=direction_of_the_best_cap,
         misconceptions={
-            "the half of the smoothness term is missing": lambda g, e, p, L, s: (
-                s * g @ (p @ e) - L * s**2 * (p @ (e**2).sum(-1))
-            ),
-            "this has the squared length of the mean where the mean squared length belongs: noise costs nothing": (
-                lambda g, e, p, L, s: s * g @ (p @ e) - L * s**2 / 2 * ((p @ e) ** 2).sum()
-            ),
-            "this is the progress of the true gradient, Term A alone": lambda g, e, p, L, s: (
-                s * (1 - L * s / 2) * g @ g
-            ),
-            "the step enters the penalty squared": lambda g, e, p, L, s: (
-                s * g @ (p @ e) - L * s / 2 * (p @ (e**2).sum(-1))
-            ),
-            "the estimates are not equally likely: use probs": lambda g, e, p, L, s: (
-                s * g @ e.mean(0) - L * s**2 / 2 * (e**2).sum(-1).mean()
-            ),
-            "this adds the penalty": lambda g, e, p, L, s: s * g @ (p @ e) + L * s**2 / 2 * (p @ (e**2).sum(-1)),
+            "a batch averages noise away, and leaves the bias of the cap: which of the two is worth paying for, "
+            "then": "b",
+            "noise shrinks with the batch, and the bias of a cap does not: so the balance moves": "c",
         },
-        hints=(
-            "You need not form bias and variance: see the first line of the proof of Fact 11.10.",
-            "step times the inner product with the mean, less L step^2 / 2 times the mean squared length.",
-            "step * gradient @ (probs @ estimates) - smoothness * step**2 / 2 * (probs @ (estimates**2).sum(-1))",
-        ),
+        hints=("Which of bias and noise does a larger batch make smaller? Which of them does a cap?",),
     ),
     "11.2": Exercise(
-        cases=(
-            (*_COIN, 2),
-            (*_COIN, 5),
-            (np.array([0.2, 0.3, 0.5]), np.array([0.5, 0.25, 0.25]), 3),
-        ),
-        oracle=_weight_variance,
+        cases=((),),
+        oracle=_rounded_and_used_up,
         misconceptions={
-            "this is the second moment; the variance is one less": lambda b, t, n: float((t**2 / b).sum() ** n),
-            "variances of a product do not add up: each token multiplies the second moment": lambda b, t, n: (
-                n * ((t**2 / b).sum() - 1)
+            "at step 1 nobody has updated anything. In which log do sampler and learner disagree there": (OLD, ...),
+            "the log is right. This is where the distance before the updates passes 0.1; the share of responses that "
+            "count is `ess_sequence`": (ROUNDED, stored_log(OLD).first("staleness", above=0.1)),
+            "the log is right. This is where the reward falls; the share of responses that count is `ess_sequence`": (
+                ROUNDED,
+                20,
             ),
-            "this is chi2 to the power T; 1 + chi2 is what each token multiplies with": lambda b, t, n: (
-                ((t**2 / b).sum() - 1) ** n
+            "the log is right. Below one tenth, not below one third": (
+                ROUNDED,
+                stored_log(OLD).first("ess_sequence", below=1 / 3),
             ),
-            "this has the roles changed: the samples are those of the behaviour": lambda b, t, n: (
-                (b**2 / t).sum() ** n - 1
+            "the log is right. Go through `ess_sequence` of the other log from the top, to the first below 0.1": (
+                ROUNDED,
+                ...,
             ),
-            "this is one token; the response has `horizon`": lambda b, t, n: (t**2 / b).sum() - 1,
         },
-        hints=(
-            "What is the mean of the squared ratio of one token?",
-            "sum of target^2 / behavior is 1 + chi2; each token multiplies the second moment by it.",
-            "np.sum(target**2 / behavior) ** horizon - 1",
-        ),
+        hints=("Staleness is the distance before the updates of a round. What should it be in the first round?",),
     ),
     "11.3": Exercise(
-        cases=((1, 0.3, 0.5), (3, 0.3, 0.5), (5, 0.9, 0.8)),
-        oracle=_token_ratio_mean,
+        cases=tuple(_PROBES.values()),
+        probes=tuple(_PROBES),
+        oracle=_by_hand,
+        measure=_slope,
+        given=_given,
         misconceptions={
-            "this is the true gradient: the slope of J at the new probability": lambda n, o, q: (
-                q * (1 - q) * n * q ** (n - 1)
+            "this caps the ratio of each token by itself: that is token TIS. The cap belongs on the product": _by_token,
+            "this caps the tokens before they are multiplied: the cap belongs on the product": _capped_tokens,
+            "the mask is missing in the weight: what stands after the end of a response goes into the product": (
+                _no_mask
             ),
-            "the factor new (1 - new) is missing: the derivative is by the logit": lambda n, o, q: n * o ** (n - 1),
-            "the score is that of the new policy: new (1 - new), not old (1 - old)": lambda n, o, q: (
-                o * (1 - o) * n * o ** (n - 1)
-            ),
-            "the derivative of p^T has one power less": lambda n, o, q: q * (1 - q) * n * o**n,
-            "the factor T is missing: there is a sum over the tokens": lambda n, o, q: q * (1 - q) * o ** (n - 1),
+            "the mask is missing in the push: what stands after the end of a response is pushed": _pushes_padding,
+            "the cap is gone: a response above it pushes with its whole weight": _uncapped,
+            "the gradient still runs through the weight, beside that of log pi: below the cap this counts the score "
+            "more than once. Detach the weight": _both,
+            "this divides by tokens; the given loss divides by responses": _token_mean,
+            "the sign is turned round: a loss is minimised": _turned,
         },
-        tolerance=1e-9,
-        hints=(
-            "Fact 11.19. What is J as a function of the probability of a slip?",
-            "J(p) = p^T. Its slope is taken at the old probability.",
-            "new * (1 - new) * horizon * old ** (horizon - 1)",
-        ),
+        hints=("What is the slope of min(w, C) above C? A response above the cap shall push with weight C.",),
     ),
     "11.4": Exercise(
-        cases=(
-            (np.array([0.5, 0.5]), np.array([0.5, 1.5]), np.array([-1.0, 1.0]), np.array([-1.0, 1.0]), 1.0),
-            (*_RESPONSES, 1.5),
-            (*_RESPONSES, 0.75),
-            (*_RESPONSES, 4.0),
-        ),
-        oracle=_cap_bias,
+        cases=((),),
+        oracle=_noise_number,
         misconceptions={
-            "this is the mean of the capped estimate; the bias is what the cap changes": lambda p, w, a, s, c: np.sum(
-                p * np.minimum(w, c) * a * s
-            ),
-            "the sign is the other way round: the mean less the truth": lambda p, w, a, s, c: np.sum(
-                p * (w - np.minimum(w, c)) * a * s
-            ),
-            "the samples are those of mu: weigh with probs": lambda p, w, a, s, c: np.mean(
-                (np.minimum(w, c) - w) * a * s
-            ),
-            "this drops what is above the cap; truncation keeps it with weight C": lambda p, w, a, s, c: np.sum(
-                p * np.where(w > c, -w, 0) * a * s
-            ),
+            "the norms are to be squared first: noise and signal add up in squares": _PLAIN / (2.0 - _PLAIN / 32),
+            "this takes the norm with 512 for the signal; a sixteenth of the noise is still in it": (4 - 0.64)
+            * 32
+            / 0.64,
+            "this is the noise of one response, squared; how many responses bring it down to the signal": _NOISE,
+            "this is the signal, squared": 4 - _NOISE / 32,
+            "this is the noise by the squared norm with 512, not by the signal": _NOISE / 0.64,
         },
         hints=(
-            "The uncapped estimate has no bias.",
-            "So the bias is the mean of what the cap changes.",
-            "np.sum(probs * (np.minimum(w, cap) - w) * advantages * scores)",
+            "Two unknowns and two equations: each squared norm is signal squared and noise squared by n, added up.",
         ),
+        measure=_hundreds,
+        tolerance=0.005,
     ),
     "11.5": Exercise(
         cases=((),),
-        oracle=lambda: "cef",
+        oracle=lambda: "ace",
         misconceptions={
-            "(a): a bias of minus half the gradient has a negative Term B and the same maximum": lambda: "acef",
-            "(b): a batch averages noise away; a bias is in the mean of every batch": lambda: "bcef",
-            "(d): a response of probability 1e-9 that gets 5e-4 makes a TV of 0.0005 and a chi2 of 250": lambda: "cdef",
-            "(c) is true too: the states agree, and the advantages are still those of mu": lambda: "ef",
-            "(e) is true too: with less noise, the bias is what remains": lambda: "cf",
-            "(f) is true too: half the root of 0.01": lambda: "ce",
+            "b does not hold: verl truncates, so it counts with weight 2": "abce",
+            "d does not hold: that is the mode `clip`; the default `mask` drops it": "acde",
+            "f does not hold: the weight is made once, before the updates; those are left to the clip": "acef",
+            "a holds too: the default mode is a mask, and above 3 the weight is 0": "ce",
+            "c holds too: slime truncates at 2, if it is asked to": "ae",
+            "e holds too: 4096 times 0.0005 is a log-ratio of 2.05, and ln 3 is 1.10": "ac",
         },
-        hints=("Three are true.", "TV bounded by chi2, or chi2 by TV? Only one of the two works."),
+        hints=("For each: a truncation or a mask? By token or by response? And between which two policies?",),
+    ),
+    "11.6": Exercise(
+        cases=(
+            (np.array([0.5, 1.0, 6.0]),),
+            (np.array([1.0, 1.0, 1.0, 1.0]),),
+            (np.array([0.1, 0.2, 0.4, 3.0, 9.0, 2.5]),),
+            (np.array([2.0]),),
+            (np.exp(np.random.default_rng(0).normal(size=64)),),
+        ),
+        oracle=_balanced,
+        misconceptions={
+            "this takes the mean of what is cut off; it is the sum over the batch": _mean_excess,
+            "the sum of the k largest is divided by k + 1, not by k": lambda w: (
+                _sorted(w) / np.arange(1, len(w) + 1)
+            ).max(),
+            "this is half of the largest weight: right only where nothing else is above the cap": lambda w: w.max() / 2,
+            "this is the root of n, which does not look at the weights": lambda w: len(w) ** 0.5,
+            "sort the largest first, and take the largest quotient": lambda w: (
+                np.sort(w).cumsum() / np.arange(2, len(w) + 2)
+            ).max(),
+            "the weights must be sorted first": lambda w: (w.cumsum() / np.arange(2, len(w) + 2)).max(),
+        },
+        hints=("The sum of what is cut off falls as the cap rises. So there is one place where the two are equal.",),
+        tolerance=1e-3,
     ),
 }

@@ -1,64 +1,66 @@
-"""Explorer of chapter 11: what a cap on the sequence ratio costs in bias, saves in noise, and brings in progress."""
+"""Explorer of chapter 11: what each weight keeps of an exact step, by the size of the batch, and by the cap."""
+
+import json
 
 import numpy as np
 
-from rlnotes.exact.slips import REWARDS, Slips
+from rlnotes.bounds.gradient_ascent import token_moments
+from rlnotes.chapters.c11.model import Kept, draw, of_moments, pair, response, token, uncorrected
 from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
 
-OLD = 0.1  # mu's probability of a slip
-LEAST = 1e-8  # below it a square is drawn as this: a logarithm of rounding errors would say nothing
+SIZES = np.arange(17) / 4  # log10 of the responses in a batch
+CAPS = np.arange(-10, 21) / 10  # log10 of the cap
 
 
-class OffPolicyExplorer(ExplorerModel):
-    """Exact moments and progress of one response's estimate; T independent tokens, one logit in common."""
+class WeightsExplorer(ExplorerModel):
+    """The model of 27 responses: four weights over the batch, and the one with a cap over the cap."""
 
-    script = "offpolicy.js"
-    title = "Bias, variance and progress over the cap"
+    script = "weights.js"
+    title = "What a step keeps of an exact one"
     controls = (
-        Control("reward", "reward: 1 no slip, 2 share without slip, 3 odd number of slips", 1.0, 3.0, 1.0, 3.0),
-        Control("horizon", "tokens T", 1.0, 20.0, 1.0, 6.0),
-        Control("shift", "π's slips less μ's, Δ", -0.05, 0.3, 0.01, 0.1),
-        Control("cap", "log₁₀ of the cap C", -1.0, 3.0, 0.125, 0.25),
-        Control("step", "step η", 0.1, 5.0, 0.1, 1.0),
+        Control("size", "log₁₀ of the responses in a batch, n", 0, 4, 0.25, 2),
+        Control("cap", "log₁₀ of the cap C", -1, 2, 0.1, 0.8),
+        Control("spread", "distance of sampler and learner", 0, 1.5, 0.1, 1),
     )
     panels = (
-        Axes("bias and noise of one response", "log₁₀ C", "log₁₀ of bias², of variance", (-1, 3)),
-        Axes("expected progress of one step", "log₁₀ C", "mean change of J", (-1, 3)),
+        Axes("four weights, each at its own best step", "log₁₀ n", "kept of an exact step", (0, 4), (0, 1)),
+        Axes("the weight with a cap, at this n", "log₁₀ C", "kept of an exact step", (-1, 2), (0, 1.02)),
     )
 
+    def compute(self, values: dict[str, float]) -> str:
+        """The script, with the model."""
+        rewards, logits, more = draw(0)
+        flat = [[row for part in own for row in part[0].tolist()] for own in (logits, more)]
+        model = dict(rewards=rewards.tolist(), logits=flat[0], more=flat[1])
+        return f"const MODEL = {json.dumps(model)};\n{super().compute(values)}"
+
     def curves(self, **values: float) -> list[Panel]:
-        """By :mod:`rlnotes.exact.slips`."""
-        reward, new = REWARDS[round(values["reward"]) - 1], OLD + values["shift"]
-        case = Slips(reward, int(values["horizon"]), OLD, new)
-        fresh = Slips(reward, int(values["horizon"]), new, new)
-        x = np.arange(-8, 25) / 8
-        capped = [case.sequence_estimates(10**log_cap) for log_cap in x]
-        token = case.token_estimates()
-
-        def log(square: float) -> float:
-            return float(np.log10(max(square, LEAST)))
-
-        def flat(y: float) -> np.ndarray:
-            return np.full_like(x, y)
-
-        found, of_token = [case.moments(estimates) for estimates in capped], case.moments(token)
-        spread = [
-            ("bias²", x, np.array([log(m.bias**2) for m in found])),
-            ("variance", x, np.array([log(m.variance) for m in found])),
-            ("tok. bias²", x, flat(log(of_token.bias**2))),
-            ("tok. var.", x, flat(log(of_token.variance))),
+        """By the moments of :mod:`rlnotes.bounds.gradient_ascent`."""
+        one, n = pair(0, values["spread"]), 10 ** values["size"]
+        named = {"no correction": uncorrected(one), "token": token(one), "response": response(one)}
+        named["with a cap"] = response(one, 10 ** values["cap"])
+        moments = {name: token_moments(one.model, one.pi, one.mu, weights) for name, weights in named.items()}
+        sizes = [
+            (name, SIZES, np.array([of_moments(m, 10**size).share for size in SIZES])) for name, m in moments.items()
         ]
-        step = values["step"]
-        gains = [
-            ("Seq-TIS", x, np.array([case.expected_progress(estimates, step) for estimates in capped])),
-            ("token", x, flat(case.expected_progress(token, step))),
-            ("fresh", x, flat(fresh.expected_progress(fresh.sequence_estimates(), step))),
-        ]
-        return [spread, gains]
+        capped = [of_moments(token_moments(one.model, one.pi, one.mu, response(one, 10**cap)), n) for cap in CAPS]
+        caps = [(name, CAPS, np.array([getattr(own, name) for own in capped])) for name in Kept._fields]
+        return [sizes, [("kept" if name == "share" else name, x, y) for name, x, y in caps]]
 
     def marks(self, **values: float) -> list[float]:
-        """At the cap."""
-        return [values["cap"]] * 2
+        """At the batch and at the cap."""
+        return [values["size"], values["cap"]]
+
+    def alt(self, values: dict[str, float]) -> str:
+        """With where each curve begins and ends, and where the capped one is highest."""
+        sizes, caps = self.curves(**values)
+        ends = ", ".join(f"{name} from {y[0]:.2f} to {y[-1]:.2f}" for name, _, y in sizes)
+        (_, x, y), (_, _, direction), (_, _, noise) = caps
+        return (
+            f"{super().alt(values)}. Kept over the batch, 1 to 10 000 responses: {ends}. Over the cap: kept is "
+            f"highest, {y.max():.2f}, at {10 ** x[y.argmax()]:.2g}; direction rises from {direction[0]:.2f} to "
+            f"{direction[-1]:.2f}, noise falls from {noise[0]:.2f} to {noise[-1]:.2f}."
+        )
 
 
-EXPLORERS: dict[str, ExplorerModel] = {"offpolicy": OffPolicyExplorer()}
+EXPLORERS: dict[str, ExplorerModel] = {"offpolicy": WeightsExplorer()}

@@ -1,0 +1,80 @@
+"""Figures of chapter 11."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from rlnotes.chapters.c11.readings import ARMS, TASKS, measured, scores, starts
+from rlnotes.notebook.figures import STYLES, new_figure
+
+WEIGHTS = ("uncorrected", "token", "response", "response, C = 2")
+KINDS: dict[str, dict[str, Any]] = dict(zip((*WEIGHTS, "token, C = 2"), STYLES, strict=False))
+
+
+def bias_and_noise(ages: Sequence[int] = (4,)) -> tuple[Figure, str]:
+    """The noise number and the cosine of each weight, a point for each measurement, a panel for each age."""
+    figure, axes = new_figure(len(ages), width=6.2 if len(ages) == 1 else 4.8, height=3.4)
+    words = []
+    for axis, age in zip(axes, ages, strict=True):
+        for name in WEIGHTS:
+            own = [row for row in measured(age) if row["weight"] == name]
+            noise, cosine = (np.array([row[key] for row in own]) for key in ("noise", "cosine"))
+            axis.plot(noise, cosine, **{**KINDS[name], "linestyle": ""}, markersize=7, alpha=0.85, label=name)
+            words.append(
+                f"{name}: noise number {noise.min():.0f} to {noise.max():.0f}, cosine {cosine.min():.2f} to "
+                f"{cosine.max():.2f}"
+            )
+        for level, line in ((0, "-"), (1, ":")):
+            axis.axhline(level, color="0.5", linewidth=1, linestyle=line)
+        axis.set_xscale("log")
+        axis.set_xticks((100, 200, 500, 1000, 2000), ("100", "200", "500", "1000", "2000"))
+        axis.minorticks_off()
+        axis.set(
+            xlabel="responses until noise is as long as the gradient, n*", ylim=(-0.7, 1.4 if len(ages) == 1 else 2.6)
+        )
+        if len(ages) > 1:
+            axis.set_title("data of the last round" if age == 0 else f"data {age} rounds older")
+    axes[0].set_ylabel("cosine with the true gradient")
+    axes[-1].legend(frameon=False, fontsize=8, loc="lower right")
+    if len(ages) == 1:
+        axes[0].annotate("more bias ↓", (0.42, 0.08), xycoords="axes fraction", color="0.3")
+        axes[0].annotate("more noise →", (0.82, 0.93), xycoords="axes fraction", color="0.3")
+    return figure, f"{len(measured(ages[0])) // 6} measurements of each weight. {'; '.join(words)}."
+
+
+def learning(rows: Mapping[str, Sequence[float]], start: float) -> tuple[Figure, str]:
+    """J over the rounds, a line for each weight."""
+    figure, (axis,) = new_figure(1, width=6.2, height=2.9)
+    words = []
+    for name, values in rows.items():
+        curve = np.array([start, *values])
+        axis.plot(curve, label=name, markevery=4, markersize=4, **KINDS[name])
+        words.append(
+            f"{name}: minimum {curve.min():.2f} at {curve.argmin()}, maximum {curve.max():.2f} at {curve.argmax()}, "
+            f"end {curve[-1]:.2f}"
+        )
+    axis.set(xlabel="round", ylabel="J, held-out prompts", ylim=(0, 1.02))
+    axis.legend(frameon=False, fontsize=8, loc=(0.7, 0.62))
+    return figure, f"J over the rounds. {'; '.join(words)}."
+
+
+def contest() -> tuple[Figure, str]:
+    """Mean accuracy of each weight without the clip and with it, each at its own rate; runs thin, means thick."""
+    figure, axes = new_figure(len(TASKS), columns=3, width=3.5, height=2.9)
+    words = []
+    for axis, task in zip(axes, TASKS, strict=True):
+        for place, (arm, methods) in enumerate(ARMS.items()):
+            for style, method, shift in zip(STYLES, methods, (-0.14, 0.14), strict=False):
+                own = scores(task, method)
+                axis.plot(own, np.full(len(own), place + shift), "|", color=style["color"], alpha=0.5)
+                label = ("no clip", "clip")[shift > 0] if place == 0 else None
+                axis.plot(own.mean(), place + shift, style["marker"], color=style["color"], label=label)
+            plain, clipped = (scores(task, method).mean() for method in methods)
+            words.append(f"{task}, {arm}: {plain:.2f}, with the clip {clipped:.2f}")
+        axis.set(title=f"{task} (start, greedy: {starts()[task]:.2f})", xlabel="mean accuracy", xlim=(0, 1))
+        axis.set_yticks(range(len(ARMS)), list(ARMS) if axis is axes[0] else [""] * len(ARMS))
+        axis.invert_yaxis()
+    axes[-1].legend(frameon=False, fontsize=8, loc="lower left")
+    return figure, f"Mean held-out accuracy, twelve runs each. {'; '.join(words)}."

@@ -1,0 +1,88 @@
+"""Bias and noise of each weight's gradient, measured in the middle of the loop of chapter 11.
+
+``python -m rlnotes.chapters.c11.measured --out 11_measured.json`` takes some two minutes on one thread.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlnotes.chapters.c11.live import AGE, RATES, SAMPLER, TASK, WEIGHTS, Trained, train
+from rlnotes.estimators.baselines import group_mean
+from rlnotes.lm.gradient_moments import inner
+from rlnotes.lm.model import Transformer
+from rlnotes.lm.rollout import Rollout
+from rlnotes.lm.sampler import token_logp
+from rlnotes.studies.store import store_rows
+
+SMALL, PROMPTS, SEEDS = 2, 64, 6  # prompts of a micro-batch and of all of them, 16 responses to each
+
+
+def gradients(policy: Transformer, rollout: Rollout, weight: Callable[[Tensor], Tensor]) -> Tensor:
+    """(micro-batches, parameters) the gradient of each micro-batch of two groups, a mean over its 32 responses."""
+    advantages, found = group_mean(TASK.reward(rollout), 16).view(-1, 16), []
+    for picked in torch.arange(len(advantages)).split(SMALL):
+        part, A = rollout.groups(picked), advantages[picked].reshape(-1, 1)
+        logp = token_logp(policy, part)
+        h = ((logp - part.logp_behavior) * part.mask).detach()
+        objective = (weight(h) * A * logp)[part.mask].sum() / len(logp)
+        slopes = torch.autograd.grad(objective, list(policy.parameters()))
+        found.append(torch.cat([slope.flatten() for slope in slopes]))
+    return torch.stack(found)
+
+
+def noise_number(small: float, large: float, n: int, N: int) -> float:
+    """How many responses it takes until noise is no longer than the signal, from gradient norms with n and with N.
+
+    With n responses the mean squared norm is signal^2 + noise^2 / n; so two sizes tell both apart (McCandlish et al.,
+    2018). Infinite where no signal is left.
+
+    >>> noise_number(small=2.0, large=1.25**0.5, n=8, N=96)  # signal^2 is 1, noise^2 is 24
+    24.0
+    """
+    noise = (small**2 - large**2) / (1 / n - 1 / N)
+    signal = small**2 - noise / n
+    return float("inf") if signal <= 0 else round(noise / signal, 9)
+
+
+def midway(age: int, seed: int) -> Trained:
+    """A learner after eight rounds with token ratios, and the weights that sampled, ``age`` rounds older than those
+    that the last round began with.
+    """
+    return train(WEIGHTS["token"], RATES["token"], seed, rounds=8, age=age)
+
+
+def measure(run: Trained, seed: int) -> Iterator[dict[str, Any]]:
+    """Each weight's noise number, and its cosine with the gradient of fresh responses, both without the bias that
+    noise brings into a squared norm.
+    """
+    draws = torch.Generator().manual_seed(100 + seed)
+    prompts = TASK.sample(PROMPTS, draws).prompts
+    old, new = (SAMPLER.sample(policy, prompts, 16, draws) for policy in (run.sampler, run.policy))
+    fresh = gradients(run.policy, new, WEIGHTS["uncorrected"])
+    each = {name: gradients(run.policy, old, weight) for name, weight in WEIGHTS.items()} | {"fresh": fresh}
+    for name, found in each.items():
+        norms = (found**2).sum(1).mean().sqrt().item(), found.mean(0).norm().item()
+        squared = inner(found, found) * inner(fresh, fresh)
+        yield {
+            "weight": name,
+            "noise": noise_number(*norms, SMALL * 16, PROMPTS * 16),
+            "cosine": inner(found, fresh) / squared**0.5 if squared > 0 else None,
+            "norm, 32": norms[0],
+            "norm, all": norms[1],
+        }
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """Data that are four rounds older than those of the last round, and those, six seeds each."""
+    for age in (AGE, 0):
+        for seed in range(SEEDS):
+            run = midway(age, seed)
+            state = {"age": age, "seed": seed, "J": run.J[-1]}
+            yield from (state | row for row in measure(run, seed))
+
+
+if __name__ == "__main__":
+    store_rows("rlnotes.chapters.c11.measured", str(__doc__), rows)
