@@ -190,15 +190,15 @@ def test_the_grpo_chapter_in_jupyterlab(browser: sync_api.Browser, lab: str, fol
     move_by_keyboard(page, ".jp-OutputArea")
     picture(page, "lab_explorer")
     assert "not yet" in scroll_to(page, cell_with(page, 'check("07.5"')).inner_text()
-    assert "wrong" in answer(page, 'check("07.5"', 'that_hold = "abcf"\n\ncheck("07.5", that_hold)')
-    assert "right" in answer(page, 'check("07.5"', 'that_hold = "acf"\n\ncheck("07.5", that_hold)')
+    assert "wrong" in answer(page, 'check("07.5"', 'that_hold = "abce"\n\ncheck("07.5", that_hold)')
+    assert "right" in answer(page, 'check("07.5"', 'that_hold = "ace"\n\ncheck("07.5", that_hold)')
     picture(page, "lab_exercise")
     page.keyboard.press("Control+s")
     page.wait_for_timeout(3000)
     assert watched.errors == []
     page.close()
     saved = (folder_of_lab / "07_grpo.ipynb").read_text(encoding="utf-8")
-    assert 'that_hold = \\"acf\\"' in saved
+    assert 'that_hold = \\"ace\\"' in saved
     assert "widget-view" not in saved  # or it would say "model not found" when it is opened again
 
 

@@ -63,15 +63,6 @@ def groups(table: Table, tasks: Sequence[str] = TASKS) -> list[dict[str, Any]]:
     return found
 
 
-def by_task(rows: Sequence[dict[str, Any]], *columns: str) -> list[dict[str, Any]]:
-    """A row for each arm of a table with a row for each arm on each task: ``columns`` of every task, side by side."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        own = found.setdefault(row["arm"], {"arm": row["arm"]})
-        own |= {f"{row['task']}: {column}": row.get(column, "") for column in columns}
-    return list(found.values())
-
-
 def eight_or_sixteen(table: Table, again: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Groups of 8 against groups of 16 on the first task, at the rate that is best for both: a row for the runs that
     are reported, for those that chose the rate, and for those made ``again`` (seed, size, accuracy). Mean accuracy
