@@ -238,12 +238,15 @@ def test_chapter_18_what_the_page_says_of_the_stored_tables():
 def test_chapter_18_what_the_page_says_of_the_real_model():
     """Its five lines on the experiment, and the counts of what goes wrong."""
     from rlnotes.chapters.c18 import readings
+    from rlnotes.studies.real_rows import curves
 
     def less(ours: str, theirs: str, kind: str):
         verdict = readings.less(readings.run(ours, kind), readings.run(theirs, kind))
         assert verdict is not None
         return verdict
 
+    first = [next((one.seconds for one in run if one.accuracy >= 0.85), None) for run in curves().values()]
+    assert first == [24.84, None, 23.81] and curves()[1][-1].accuracy == pytest.approx(0.848, abs=5e-4)
     clip, others = readings.AT_MU, (readings.AT_PI_K, readings.DIVERGENCE)
     for arm in readings.ARMS[1:]:
         assert less(arm, readings.UNCLIPPED, "none").word == "not told"

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from rlnotes.logs.stored_logs import StoredLog, stored_log
-from rlnotes.studies.real_rows import ALONE, curves, reached
 from rlnotes.studies.tables import Table, load_rows, load_table
 from rlnotes.studies.verdicts import Verdict, judge
 
@@ -167,22 +166,9 @@ def drift(name: str) -> Rows:
     return found
 
 
-def speed() -> list[float]:
-    """Seconds of steps until 85 % of the sampled answers were right, of each seed that ran alone."""
-    return [reached(points) for points in curves(ALONE).values()]
-
-
 def log_of(letter: str) -> StoredLog:
     """A log of the exercise."""
     return stored_log(LOGS[letter])
-
-
-def findings(letter: str) -> Rows:
-    """What ``rlnotes read`` says of a log, in its order."""
-    return [
-        {"log": letter, "says": one.level, "what": one.rule.symptom, "evidence": one.rule.evidence}
-        for one in log_of(letter).report().findings
-    ]
 
 
 def refused() -> Rows:
