@@ -54,6 +54,7 @@ BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
         lambda x, y, m, A, e: of((((x - y) * m).sum(1) / m.sum(1).mean()).exp(), A, e),
         "mean length of the batch",
     ),
+    "all tokens": (lambda x, y, m, A, e: of((((x - y) * m).sum(1) / m.sum()).exp(), A, e), "all tokens of the batch"),
     "no exponential": (lambda x, y, m, A, e: of(mean_log(x, y, m), A, e), "its exponential is asked for"),
     "no clip": (lambda x, y, m, A, e: -(mean_log(x, y, m).exp() * A).mean(), "nothing is clipped"),
     "no minimum": (
@@ -132,6 +133,7 @@ def log_answer(power: float = 0.5, factor: float = 2.0) -> float:
         ("09.5", (0.006, 5), "and not twice"),
         ("09.5", (0.015, 2), "root of the length is missing"),
         ("09.5", (0.0015, 10), "the second number"),
+        ("09.5", (20, 0.0015), "first the range"),
     ],
 )
 def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, said: str):

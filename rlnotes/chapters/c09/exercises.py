@@ -97,6 +97,10 @@ def _tokens_of_batch(logp, logp_mu, mask, A, epsilon):
     return _loss((((logp - logp_mu) * mask).sum(1) / mask.sum() * len(mask)).exp(), A, epsilon)
 
 
+def _all_tokens(logp, logp_mu, mask, A, epsilon):
+    return _loss((((logp - logp_mu) * mask).sum(1) / mask.sum()).exp(), A, epsilon)
+
+
 def _logarithm(logp, logp_mu, mask, A, epsilon):
     return _loss(((logp - logp_mu) * mask).sum(1) / mask.sum(1), A, epsilon)
 
@@ -276,6 +280,7 @@ EXERCISES: dict[str, Exercise] = {
             "this is the mean of the ratios. The ratio of GSPO is the exponential of the mean log-ratio": _arithmetic,
             "the ratio is upside down: new over old": _upside_down,
             "each response is divided by the mean length of the batch; divide it by its own": _tokens_of_batch,
+            "each response is divided by all tokens of the batch; divide it by its own": _all_tokens,
             "this is the mean log-ratio; its exponential is asked for": _logarithm,
             "nothing is clipped": _unclipped,
             "without the minimum a response that has moved the wrong way gets no gradient back": _without_minimum,
@@ -312,6 +317,7 @@ EXERCISES: dict[str, Exercise] = {
                 ...,
             ),
             "the second number: by how much has the scatter shrunk, by length and by spread?": (RANGE / 20, ...),
+            "first the range, then the number of scatters": (20, RANGE / 20),
         },
         hints=("The scatter is sigma / sqrt(T). By which factor is it smaller in the second job?",),
         tolerance=1e-5,
