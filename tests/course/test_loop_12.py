@@ -188,7 +188,7 @@ def test_chapter_12_what_its_stored_rounds_show():
     assert old["there L above 0"] > 0.8 * old["J fell"] and fresh["there L above 0"] == 0
     for row in (fresh, half, old):
         assert row["L less staying above 0"] <= 1 and row["there L less staying below 0"] == 0
-    for arm in ("all old", "all old, half the rate", "all half as old"):
+    for arm in ("all old", "all old, half the rate", "all old, half the lag"):
         times = readings.times_a_round(arm)
         assert times.min() > 1.5 and times.max() < 4.5
 

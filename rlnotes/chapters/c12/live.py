@@ -29,7 +29,7 @@ ARMS: dict[str, tuple[tuple[int, ...], float]] = {  # lags in updates, and the r
     "half old": ((0, 32), RATE),
     "all old": ((32,), RATE),
     "all old, half the rate": ((32,), RATE / 2),
-    "all half as old": ((16,), RATE),
+    "all old, half the lag": ((16,), RATE),
 }
 
 
