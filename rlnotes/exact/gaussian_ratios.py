@@ -37,11 +37,6 @@ def law(mean: float, spread: float, tokens: np.ndarray | float, level: Level) ->
     return Law(mean * T ** max(power, 0.0), spread * T ** (power / 2))
 
 
-def root_mean_square(mean: float, spread: float, tokens: np.ndarray | float, level: Level) -> np.ndarray:
-    """The usual size of the log-ratio at a level."""
-    return np.hypot(*law(mean, spread, tokens, level))
-
-
 def closed_share(
     mean: float, spread: float, tokens: np.ndarray | float, level: Level, epsilon: float, positive: bool
 ) -> np.ndarray:

@@ -26,6 +26,7 @@ from rlnotes.chapters.c09.rounds import (
     scatter,
     shipped_start,
 )
+from rlnotes.lm.model import Transformer
 from rlnotes.lm.sampler import token_logp
 from rlnotes.objectives import GSPO, Batch, policy_loss
 from rlnotes.objectives.gates import Clip
@@ -38,6 +39,8 @@ RANGES = {"0.2": WIDE, "0.03": 0.03, "4e-4": 4e-4, "measured": WIDE, "0.2, one u
 BINS = ((17, 32), (33, 48), (49, 65))  # lengths
 FEWEST = 8  # responses of a bin
 
+Numbers = dict[str, float]
+
 
 @cache
 def begun(start: int) -> dict[str, float]:
@@ -46,15 +49,15 @@ def begun(start: int) -> dict[str, float]:
     return dict(start=accuracy(policy), greedy=accuracy(policy, greedy=True))
 
 
-def run(arm: str, seed: int) -> dict[str, Any]:
-    """One run: numbers of each round, and the accuracy before and after. A range that is ``measured`` is
-    sigma / sqrt(T) of the round before.
+def train(arm: str, seed: int, count: int = ROUNDS) -> tuple[Transformer, list[Numbers], list[list[Numbers]]]:
+    """As many rounds of the chapter's loop as ``count`` says: the policy, numbers of each round, and those of its
+    lengths. A range that is ``measured`` is sigma / sqrt(T) of the round before.
     """
     policy, draws = shipped_start(seed % STARTS), torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(policy.parameters(), RATE, (0.9, 0.95), weight_decay=0.0)
     cut = (1, 1) if arm.endswith("one update") else (PASSES, PIECES)
     epsilon, rounds, lengths = RANGES[arm], [], []
-    for _ in range(ROUNDS):
+    for _ in range(count):
         rollout, A = sample(policy, draws)
         choices, shares, seen = replace(GSPO, gate=Clip(epsilon, epsilon)), [], torch.zeros(1)
         for part, own in parts(rollout, A, draws, *cut):
@@ -74,6 +77,12 @@ def run(arm: str, seed: int) -> dict[str, Any]:
         lengths.append([scatter(log_r[rows], rollout.mask[rows]) for rows in inside if rows.sum() > FEWEST])
         if arm == "measured":
             epsilon = rounds[-1]["sigma / sqrt(T)"]
+    return policy, rounds, lengths
+
+
+def run(arm: str, seed: int) -> dict[str, Any]:
+    """One run, and the accuracy before and after."""
+    policy, rounds, lengths = train(arm, seed)
     ends = begun(seed % STARTS) | dict(end=accuracy(policy))
     return dict(arm=arm, seed=seed) | ends | dict(rounds=rounds, lengths=lengths)
 
