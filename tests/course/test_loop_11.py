@@ -10,6 +10,7 @@ from torch import Tensor
 from rlnotes.bounds import gradient_ascent
 from rlnotes.chapters.c11 import readings
 from rlnotes.chapters.c11.live import RATES, WEIGHTS, accuracy, shipped_start, train
+from rlnotes.chapters.c11.measured import measure, midway
 from rlnotes.chapters.c11.model import Pair, kept, pair, response, token, uncorrected
 from rlnotes.estimators import divergences
 from rlnotes.exact.slips import Slips
@@ -202,3 +203,11 @@ def test_chapter_11_what_its_contest_is_said_to_show():
     assert rings.pop("uncorrected") == "12 of 12"
     assert sum(int(said.split(" of ")[0]) for said in rings.values()) == 1 and len(rings) == 9
     assert readings.farthest((rounded, long)) < 0.01
+
+
+@pytest.mark.slow
+def test_chapter_11_a_measurement_of_bias_and_noise_can_be_made_again():
+    stored = {row["weight"]: row for row in readings.measured(4) if row["seed"] == 0}
+    for row in measure(midway(4, 0), 0):
+        assert row["noise"] == pytest.approx(stored[row["weight"]]["noise"], rel=0.05)
+        assert row["cosine"] == pytest.approx(stored[row["weight"]]["cosine"], abs=0.05)

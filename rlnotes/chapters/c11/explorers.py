@@ -37,7 +37,7 @@ class WeightsExplorer(ExplorerModel):
     def curves(self, **values: float) -> list[Panel]:
         """By the moments of :mod:`rlnotes.bounds.gradient_ascent`."""
         one, n = pair(0, values["spread"]), 10 ** values["size"]
-        named = {"no correction": uncorrected(one), "token": token(one), "response": response(one)}
+        named = {"weight 1": uncorrected(one), "token": token(one), "response": response(one)}
         named["with a cap"] = response(one, 10 ** values["cap"])
         moments = {name: token_moments(one.model, one.pi, one.mu, weights) for name, weights in named.items()}
         sizes = [

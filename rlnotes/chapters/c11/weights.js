@@ -38,7 +38,7 @@ export function compute({ size, cap, spread }) {
       return { share: direction * noise, direction, noise };
     };
   };
-  const weights = [["no correction", () => 1], ["token", (one, r) => r], ["response", (one) => one.w],
+  const weights = [["weight 1", () => 1], ["token", (one, r) => r], ["response", (one) => one.w],
     ["with a cap", (one) => Math.min(one.w, 10 ** cap)]];
   const found = weights.map(([label, weight]) => ({ label, at: study(weight) }));
   const sizes = Array.from({ length: 17 }, (_, i) => i / 4), n = 10 ** size;
