@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlnotes.chapters.c06.readings import HIDDEN, without_names
+from rlnotes.chapters.c06.readings import HIDDEN, HIDDEN_SEED, without_names
 from rlnotes.notebook.exercise import find, grade
 from rlnotes.studies.tables import load_rows
 
@@ -142,21 +142,24 @@ TOOLS = find("06.4").oracle()
 
 
 def test_the_tools_are_told_apart_by_the_rule_of_the_solution():
-    """The two that stay near the old policy are stop and clip, in this order; of the others the penalty has the lower
-    KL to the reference.
+    """The one of fewest updates is the stop, the one that ends nearer to the reference than it began the penalty, and
+    of the other two the clip is nearer to the old policy.
     """
-    own = {row["run"]: row for row in without_names(load_rows("06_one_round"))}
-    near = sorted(own, key=lambda run: own[run]["KL(old, new)"])
-    far = sorted(near[2:], key=lambda run: own[run]["KL(new, ref)"])
-    found = dict(zip([*near[:2], *far], ("stop", "clip", "penalty", "unclipped"), strict=True))
-    assert tuple(found[run] for run in "ABCD") == TOOLS == tuple(name.removesuffix(" alone") for name in HIDDEN)
-    assert own[near[0]]["KL(old, new)"] < 0.6 * own[near[1]]["KL(old, new)"]
+    rows = load_rows("06_one_round")
+    own = {row["run"]: row for row in without_names(rows)}
+    (before,) = (row for row in rows if (row.get("arm"), row["seed"]) == ("before", HIDDEN_SEED))
+    (stop,) = (run for run in own if own[run]["updates"] < 16)
+    (penalty,) = (run for run in own if own[run]["KL(new, ref)"] < before["kl_reference"])
+    rest = sorted(set(own) - {stop, penalty}, key=lambda run: own[run]["KL(old, new)"])
+    found = dict(zip([stop, penalty, *rest], ("stop", "penalty", "clip", "unclipped"), strict=True))
+    assert tuple(found[run] for run in "ABCD") == TOOLS == tuple(name.removeprefix("strong_") for name in HIDDEN)
+    assert round(before["kl_reference"], 2) == 0.79  # as the exercise says
 
 
 @pytest.mark.parametrize(
     ("left", "right", "said"),
     [
-        ("stop", "clip", "just above a limit"),
+        ("stop", "clip", "look at the updates"),
         ("unclipped", "penalty", "knows the reference"),
         ("clip", "penalty", "does not hold a round"),
         ("stop", "penalty", "does not know the reference"),
@@ -171,8 +174,8 @@ def test_two_tools_that_are_swapped_are_named(left: str, right: str, said: str):
 
 
 def test_no_other_order_of_the_tools_is_right():
-    underscored = [name.replace(" ", "_") for name in HIDDEN]
-    assert all(grade(find("06.4"), names).status == "right" for names in (TOOLS, HIDDEN, [*HIDDEN], underscored))
+    spaced = [name.replace("_", " ") for name in HIDDEN]
+    assert all(grade(find("06.4"), names).status == "right" for names in (TOOLS, HIDDEN, [*HIDDEN], spaced))
     assert all(grade(find("06.4"), order).status == "wrong" for order in set(permutations(TOOLS)) - {TOOLS})
 
 

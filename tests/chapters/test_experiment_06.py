@@ -220,23 +220,52 @@ def test_at_the_rate_of_clip_the_stops_end_near_it():
 
 
 def test_no_clip_fraction_ever_tells_the_runs_of_both_tasks_that_were_lost():
-    runs = {
-        task: [row for role in ("tuning", "reported") for row in readings.chosen(RUNS, role, task, "clip")]
-        for task in TASKS
+    found = {}
+    for task in TASKS:
+        runs = readings.from_the_best(RUNS, task)
+        ever, lost = ([max(r["clipped"]) > 0.3 for r in runs], [r["sampled"][-1] < 0.5 for r in runs])
+        found[task] = (len(runs), sum(ever), sum(lost), sum(a and b for a, b in zip(ever, lost, strict=True)))
+    assert found == {"misled": (35, 1, 9, 1), "needle": (35, 35, 0, 0)}
+
+
+def test_within_a_task_a_clip_fraction_tells_as_much_as_the_kl_and_does_not_carry_over():
+    caught = {}
+    for task in TASKS:
+        runs = readings.from_the_best(RUNS, task)
+        for key, limit in (("clipped", 0.12), ("kl", readings.FAR)):
+            rung = [r["sampled"][-1] < 0.5 for r in runs if r[key][0] > limit]
+            caught[task, key] = (sum(rung), len(rung) - sum(rung))
+    assert caught["misled", "clipped"] == caught["misled", "kl"] == (8, 0)
+    assert caught["needle", "clipped"] == (0, 34) and caught["needle", "kl"] == (0, 0)
+
+
+def test_without_a_clip_a_quiet_first_round_is_no_safety():
+    lost = [r for r in readings.from_the_best(RUNS, "misled", "unclipped") if r["sampled"][-1] < 0.5]
+    assert len(lost) == 17 and sum(r["kl"][0] > readings.FAR for r in lost) == 12
+    assert [round(x, 2) for x in sorted(r["kl"][0] for r in lost)[:2]] == [0.03, 0.1]
+
+
+def test_rounds_of_unclipped_fall_more_often_than_those_of_clip():
+    fell = {
+        arm: [
+            r["sampled"][i + 1] - r["sampled"][i]
+            for r in readings.chosen(RUNS, "reported", "misled", arm)
+            for i in range(16)
+        ]
+        for arm in ("clip", "unclipped")
     }
-    ever = {task: [max(row["clipped"]) > 0.3 for row in own] for task, own in runs.items()}
-    lost = {task: [row["sampled"][-1] < 0.5 for row in own] for task, own in runs.items()}
-    assert {task: (len(ever[task]), sum(ever[task]), sum(lost[task])) for task in TASKS} == {
-        "misled": (43, 1, 9),
-        "needle": (43, 39, 0),
-    }
-    assert sum(a and b for a, b in zip(ever["misled"], lost["misled"], strict=True)) == 1
+    seen = {arm: (len(own), sum(x < -0.1 for x in own), round(min(own), 2)) for arm, own in fell.items()}
+    assert seen == {"clip": (240, 7, -0.33), "unclipped": (240, 22, -0.74)}
 
 
 def test_over_all_runs_the_alarm_of_the_exercise_rings_over_no_fall():
     seen = readings.rounds_of(readings.chosen(RUNS, "reported", "misled", "clip"))
     fell, rings = seen["change"] < -readings.FALL, seen["clipped"] > 0.1
     assert (int(fell.sum()), int((fell & rings).sum()), int((rings & ~fell).sum())) == (12, 0, 58)
+    assert [round(pick(seen["before"][rings]), 2) for pick in (min, max)] == [0.1, 0.64]
+    top = seen["before"] >= readings.TOP
+    medians = [round(float(np.median(seen["clipped"][top & those])), 4) for those in (fell, ~fell)]
+    assert medians == [0.0096, 0.0033]
 
 
 @cache
@@ -454,36 +483,46 @@ def test_one_round_on_seven_seeds():
     ]
     assert [round(pick(carried), 2) for pick in (min, max)] == [1.06, 1.63]
     assert max(r["outside"] for r in ratios if r["rate"] == 1e-6) == 0
-    arms = {
-        arm: [r for r in readings.one_round_table(rows, "arms") if r["arm"] == arm]
-        for arm in ("unclipped", "clip", "stop", "clip_stop", "penalty", "strong penalty", "penalty alone")
-    }
-    before = [r for r in readings.one_round_table(rows, "arms") if r["arm"] == "before"]
-    assert min(r["largest"] for rows in arms.values() for r in rows) > 1.2
-    assert all(a["kl"] > b["kl"] for a, b in zip(arms["unclipped"], arms["clip"], strict=True))
-    assert all(0.02 < r["kl"] < 0.05 and r["updates"] <= 5 for r in arms["stop"] + arms["clip_stop"])
-    for none, penalty, alone, start in zip(
-        arms["unclipped"], arms["penalty"], arms["penalty alone"], before, strict=True
-    ):
-        assert penalty["kl_reference"] < none["kl_reference"] and penalty["kl"] > 0.27
-        assert alone["kl_reference"] < min(0.16, start["kl_reference"]) and alone["J"] < start["J"] / 2
-    for strong, start, others in zip(
-        arms["strong penalty"], before, zip(arms["clip"], arms["stop"], strict=True), strict=True
-    ):
-        assert strong["kl_reference"] < min(r["kl_reference"] for r in (start, *others)) and strong["J"] < start["J"]
-    nearer = [
-        max(clip["kl_reference"], stop["kl_reference"]) < penalty["kl_reference"]
-        for clip, stop, penalty in zip(arms["clip"], arms["stop"], arms["penalty"], strict=True)
-    ]
-    assert sum(nearer) == 6
+    smallest = [r["smallest"] for r in ratios if (r["rate"], r["updates"]) == (3e-4, 1)]
+    assert [round(pick(smallest), 4) for pick in (min, max)] == [0.0027, 0.7642]
+
+
+ARM_ROWS = readings.one_round_table(load_rows("06_one_round"), "arms")
+
+
+def on_how_many(test) -> int:
+    """On how many of the seven seeds something is true of the row of each arm, by its name."""
+    seeds = [{r["arm"]: r for r in ARM_ROWS if r["seed"] == seed} for seed in range(7)]
+    return sum(test(own) for own in seeds)
+
+
+def test_k3_on_the_tokens_just_trained_on_is_off_both_ways():
+    spans = {}
+    for exact, k3 in (("kl", "k3"), ("kl_reference", "k3_reference")):
+        share = [r[k3] / r[exact] for r in ARM_ROWS if r[exact]]
+        spans[exact] = (round(min(share), 2), round(max(share), 2))
+    assert spans == {"kl": (0.36, 2.05), "kl_reference": (0.26, 1.05)}
+    ours = {r["arm"]: [round(r[k], 2) for k in ("kl_reference", "k3_reference")] for r in ARM_ROWS if r["seed"] == 0}
+    assert (ours["before"], ours["clip"], ours["unclipped"]) == ([0.51, 0.46], [1.08, 0.47], [2.92, 0.9])
+
+
+def test_what_each_tool_does_to_a_round_by_exact_kl():
+    for arm in ("clip", "stop"):
+        assert on_how_many(lambda own, arm=arm: own[arm]["kl"] < own["unclipped"]["kl"]) == 7
+        assert on_how_many(lambda own, arm=arm: own[arm]["kl_reference"] < own["penalty"]["kl_reference"]) == 7
     above = {
-        arm: sum(a["J"] > b["J"] for a, b in zip(arms[arm], arms["clip"], strict=True)) for arm in ("unclipped", "stop")
+        arm: on_how_many(lambda own, arm=arm: own[arm]["kl_reference"] > own["before"]["kl_reference"])
+        for arm in ("clip", "penalty", "strong_penalty")
     }
-    assert above == {"unclipped": 5, "stop": 4} and {r["updates"] for r in arms["stop"]} == {1, 2, 3}
-    assert [b["kl_reference"] > a["kl_reference"] for a, b in zip(before, arms["penalty"], strict=True)] == nearer
-    assert all(
-        max(a["kl"], b["kl"]) < c["kl"] for a, b, c in zip(arms["clip"], arms["stop"], arms["penalty"], strict=True)
-    )
+    assert above == {"clip": 6, "penalty": 7, "strong_penalty": 1}
+    assert on_how_many(lambda own: own["penalty"]["kl_reference"] < own["unclipped"]["kl_reference"]) == 5
+    for key in ("kl_reference", "J"):
+        assert on_how_many(lambda own, key=key: own["clip_penalty"][key] < own["clip"][key]) == 7
+    assert on_how_many(lambda own: own["strong_penalty"]["J"] < own["before"]["J"]) == 7
+    assert on_how_many(lambda own: own["unclipped"]["J"] > own["clip"]["J"]) == 5
+    assert on_how_many(lambda own: max(own, key=lambda arm: own[arm]["J"]) == "clip") == 1  # the chapter's round
+    stops = [r for r in ARM_ROWS if "stop" in r["arm"]]
+    assert all(0.02 < r["k3"] < 0.05 and r["updates"] <= 5 for r in stops)
 
 
 def test_a_carried_adam_steps_shorter_at_first_than_a_new_one():
@@ -495,18 +534,16 @@ def test_a_carried_adam_steps_shorter_at_first_than_a_new_one():
 
 
 def test_with_adam_its_momentum_alone_carries_closed_tokens_on():
-    drift: dict[tuple[float, bool], list[dict]] = {}
+    drift: dict[str, list[dict]] = {}
     for r in readings.one_round_table(load_rows("06_one_round"), "drift"):
-        drift.setdefault((r["beta_1"], r["held"]), []).append(r)
+        drift.setdefault(r["way"], []).append(r)
     on = {way: sum(r["on"] for r in rows) for way, rows in drift.items()}
-    assert on == {(0.9, False): 92, (0.9, True): 92, (0.0, False): 78, (0.0, True): 63}
+    assert list(on.values()) == [92, 92, 93, 78, 63]  # in the order of WAYS
     assert {sum(r["closed"] for r in rows) for rows in drift.values()} == {93}
-    adam = [r["further"] for r in drift[0.9, False]]
-    shares = {way: [r["further"] / a for r, a in zip(rows, adam, strict=True)] for way, rows in drift.items()}
-    assert min(shares[0.9, True]) > 0.9 and max(shares[0.9, True]) <= 1
-    assert (round(min(shares[0.0, False]), 2), round(max(shares[0.0, False]), 2)) == (-0.02, 0.61)
-    assert round(max(shares[0.0, True]), 2) == 0.41
-    assert sum(r["further"] < 0 for r in drift[0.0, True]) == 4
+    further = {way: [r["further"] for r in rows] for way, rows in drift.items()}
+    assert all(a > b > 0 for a, b in zip(further["memory alone"], further["Adam"], strict=True))
+    assert all(0.9 * b < a <= b for a, b in zip(further["Adam, kept shut"], further["Adam"], strict=True))
+    assert sum(x < 0 for x in further["no momentum, kept shut"]) == 4
 
 
 def test_trained_critics_hardly_see_errors_and_a_small_lambda_pays_for_it():

@@ -100,14 +100,14 @@ def test_chapter_06_one_step_leaves_the_band_at_any_epsilon_and_a_small_rate_kee
 
 
 @SEEDS
-def test_chapter_06_the_stop_holds_the_round_and_the_penalty_alone_goes_to_the_reference(seed: int):
+def test_chapter_06_the_stop_holds_the_round_and_a_strong_penalty_unlearns(seed: int):
     made = one_round(seed=seed)
-    rows = {arm: arm_row(made, seed, arm) for arm in ("unclipped", "clip", "stop", "penalty", "penalty alone")}
+    rows = {arm: arm_row(made, seed, arm) for arm in ("unclipped", "clip", "stop", "clip_penalty", "strong_penalty")}
     assert rows["unclipped"]["kl"] > 2 * rows["clip"]["kl"] and rows["stop"]["updates"] < 8
-    assert rows["penalty"]["kl_reference"] < rows["unclipped"]["kl_reference"]
-    assert rows["penalty alone"]["kl_reference"] < 0.3 * rows["clip"]["kl_reference"]
-    assert rows["penalty alone"]["J"] < rows["clip"]["J"] / 2
-    assert min(rows[arm]["kl"] for arm in ("penalty", "penalty alone")) > 2 * rows["stop"]["kl"]
+    assert rows["clip_penalty"]["kl_reference"] < rows["clip"]["kl_reference"] < rows["unclipped"]["kl_reference"]
+    assert rows["strong_penalty"]["kl_reference"] < 0.7 * rows["clip"]["kl_reference"]
+    assert rows["strong_penalty"]["J"] < rows["clip"]["J"] / 2
+    assert rows["strong_penalty"]["kl"] > 2 * rows["stop"]["kl"]
     assert min(row["largest"] for row in rows.values()) > 1.2
 
 

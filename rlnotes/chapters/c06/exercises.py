@@ -39,15 +39,15 @@ def _tools() -> tuple[str, ...]:
 
     rows = load_rows("06_one_round")
     names = {(row["kl"], row["kl_reference"]): row["arm"] for row in one_round_table(rows, "arms")}
-    return tuple(names[row["KL(old, new)"], row["KL(new, ref)"]].removesuffix(" alone") for row in without_names(rows))
+    return tuple(names[row["KL(old, new)"], row["KL(new, ref)"]].removeprefix("strong_") for row in without_names(rows))
 
 
 def _tool_names(answer) -> Any:
-    """The answer; a "penalty alone" is a "penalty" here, and so is a "penalty_alone"."""
+    """The answer; a "strong_penalty" is a "penalty" here, and so is a "strong penalty"."""
     value = answer() if callable(answer) else answer
     if not isinstance(value, list | tuple):
         return value
-    return tuple(re.sub("[ _]alone$", "", name) if isinstance(name, str) else name for name in value)
+    return tuple(re.sub("^strong[ _]", "", name) if isinstance(name, str) else name for name in value)
 
 
 _PROBES: dict[str, tuple[list[float], list[float], float]] = {
@@ -263,7 +263,7 @@ EXERCISES: dict[str, Exercise] = {
         oracle=_tools,
         measure=_tool_names,
         misconceptions={
-            "clip and stop both stay near the old policy. The stop is the one that ends just above a limit of 0.02": (
+            "clip and stop both stay near the old policy. Only the stop ends a round early: look at the updates": (
                 (..., "clip", ..., "stop")
             ),
             "two runs go far from the old policy. Only one of their tools knows the reference": (
@@ -276,7 +276,7 @@ EXERCISES: dict[str, Exercise] = {
             "a stop ends a round early, so its run is not one of the two that go far": (..., "unclipped", "stop", ...),
             "with a clip a round ends nearer to the old policy than without a limit": ((..., ..., "clip", "unclipped")),
         },
-        hints=("Which two tools keep the first KL small? Of the two others, which keeps the second one small?",),
+        hints=("Which tool ends a round early? Which one pulls to the reference? Of the other two, which one brakes?",),
     ),
     "06.5": Exercise(
         cases=((),),

@@ -25,7 +25,7 @@ def push_map(ratio: np.ndarray, advantages: np.ndarray, height: float = 3.7) -> 
     axis.axhline(0, color="0.4", linewidth=0.8, zorder=0)
     kinds = (
         (~closed & ~outside, OPEN, "o", "in the band: pushed"),
-        (~closed & outside, BEYOND, "s", "outside, wrong side: pushed, no limit"),
+        (~closed & outside, BEYOND, "s", "outside, wrong side: still pushed"),
         (closed, CLOSED, "x", "outside, where it should go: no push"),
     )
     for where, color, marker, label in kinds:

@@ -5,13 +5,12 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
-from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from rlnotes.chapters.c06.rounds import Round, fresh_round, heldout_J, one_round, ratios_of, shipped_start
+from rlnotes.chapters.c06.rounds import Round, exact_kl, fresh_round, heldout_J, one_round, ratios_of, shipped_start
 from rlnotes.estimators.divergences import kl_estimate
 from rlnotes.lm.sampler import token_logp
 from rlnotes.studies.store import store_rows
@@ -21,16 +20,26 @@ RATE, DEFAULT_RATE = 3e-4, 1e-6  # of the chapter, and of TRL and verl
 KL_LIMIT, BETA, STRONG_BETA = 0.02, 0.1, 0.5
 INF = float("inf")
 ARMS = {
-    "before": (1.0, INF, -1.0, 0.0),  # any KL is above -1, so it stops before its first update
-    "unclipped": (1.0, INF, INF, 0.0),
-    "clip": (1.0, 0.2, INF, 0.0),
-    "stop": (1.0, INF, KL_LIMIT, 0.0),
-    "clip_stop": (1.0, 0.2, KL_LIMIT, 0.0),
-    "penalty": (1.0, INF, INF, BETA),
-    "strong penalty": (1.0, INF, INF, STRONG_BETA),
-    "penalty alone": (0.0, INF, INF, BETA),  # no reward
+    "before": (INF, -1.0, 0.0),  # any KL is above -1, so it stops before its first update
+    "unclipped": (INF, INF, 0.0),
+    "clip": (0.2, INF, 0.0),
+    "stop": (INF, KL_LIMIT, 0.0),
+    "clip_stop": (0.2, KL_LIMIT, 0.0),
+    "penalty": (INF, INF, BETA),
+    "clip_penalty": (0.2, INF, BETA),
+    "strong_penalty": (INF, INF, STRONG_BETA),
 }
-"""a factor on the advantages, epsilon, limit on KL(old, new), weight of KL(new, reference)"""
+"""epsilon, limit on KL(old, new), weight of KL(new, reference)"""
+
+WAYS = {
+    "Adam": (0.9, False, 1.0),
+    "Adam, kept shut": (0.9, True, 1.0),
+    "memory alone": (0.9, False, 0.0),  # after the first update every gradient is 0
+    "no momentum": (0.0, False, 1.0),
+    "no momentum, kept shut": (0.0, True, 1.0),
+}
+"""Adam's first beta; whether tokens push no more whose gate has closed, even if it opens again; the weight of the
+objective after the first update"""
 
 
 def ratio_rows(made: Round, seed: int) -> Iterator[dict[str, Any]]:
@@ -58,13 +67,12 @@ def carried_rows(made: Round, seed: int) -> Iterator[dict[str, Any]]:
 def spread(r: Tensor) -> dict[str, float]:
     """How far ratios (n,) are spread."""
     outside = ((r - 1).abs() > 0.2).float().mean().item()
-    return dict(largest=r.max().item(), q99=torch.quantile(r, 0.99).item(), outside=outside)
+    return dict(smallest=r.min().item(), largest=r.max().item(), q99=torch.quantile(r, 0.99).item(), outside=outside)
 
 
-def drift_row(made: Round, seed: int, beta_1: float, held: bool = False) -> dict[str, Any]:
-    """How far tokens go on, in log r, from update 1 to 8, whose gate the first update has closed. ``held``: they push
-    no more, even if their gate opens again.
-    """
+def drift_row(made: Round, seed: int, way: str) -> dict[str, Any]:
+    """How far tokens go on, in log r, from update 1 to 8, whose gate the first update has closed; by ``WAYS``."""
+    beta_1, held, weight = WAYS[way]
     policy, mask, A = deepcopy(made.policy), made.rollout.mask, made.advantages
     optimizer, seen = torch.optim.Adam(policy.parameters(), RATE, betas=(beta_1, 0.999)), []
     closed = torch.zeros_like(mask)
@@ -74,27 +82,33 @@ def drift_row(made: Round, seed: int, beta_1: float, held: bool = False) -> dict
         if update == 1:
             r = log_ratio.detach().exp()
             closed = mask & (((A > 0) & (r > 1.2)) | ((A < 0) & (r < 0.8)))
-        step(optimizer, -clipped_mean(log_ratio.exp(), A, mask & ~closed if held else mask, 0.2))
+        objective = clipped_mean(log_ratio.exp(), A, mask & ~closed if held else mask, 0.2)
+        step(optimizer, -objective * (weight if update else 1.0))
     further = ((seen[8] - seen[1]) * A.sign())[closed]
     counts = dict(closed=int(closed.sum()), on=int((further > 0).sum()))
-    return dict(table="drift", seed=seed, beta_1=beta_1, held=held, further=further.mean().item()) | counts
+    return dict(table="drift", seed=seed, way=way, further=further.mean().item()) | counts
 
 
 def arm_row(made: Round, seed: int, arm: str) -> dict[str, Any]:
-    """Up to 16 updates under one limit; the chapter has this loop in the open."""
-    factor, epsilon, limit, beta = ARMS[arm]
-    policy, mask, A = deepcopy(made.policy), made.rollout.mask, factor * made.advantages
+    """Up to 16 updates under one limit; the chapter has this loop in the open. Both KLs are there twice: exactly, and
+    as k3 has them on the tokens of the round.
+    """
+    epsilon, limit, beta = ARMS[arm]
+    policy, mask, A = deepcopy(made.policy), made.rollout.mask, made.advantages
+    reference = shipped_start()[1]
     with torch.no_grad():
-        logp_ref = token_logp(shipped_start()[1], made.rollout)
+        logp_ref = token_logp(reference, made.rollout)
     optimizer = torch.optim.Adam(policy.parameters(), RATE)
     for update in range(17):
         logp = token_logp(policy, made.rollout)
         ratio = (logp - made.rollout.logp_behavior).exp()
-        kl = kl_estimate(-ratio[mask].log(), "k3").mean().item()
+        k3 = kl_estimate(-ratio[mask].log(), "k3").mean().item()
         to_ref = (ratio * kl_estimate(logp - logp_ref, "k3"))[mask].mean()
-        if update == 16 or kl > limit:
-            numbers = dict(updates=update, kl=kl, kl_reference=to_ref.item(), largest=ratio[mask].max().item())
-            return dict(table="arms", seed=seed, arm=arm) | numbers | dict(J=heldout_J(made.task, policy))
+        if update == 16 or k3 > limit:
+            exact = exact_kl(made.policy, policy, made.rollout), exact_kl(policy, reference, made.rollout)
+            numbers = dict(kl=exact[0], k3=k3, kl_reference=exact[1], k3_reference=to_ref.item())
+            numbers |= dict(largest=ratio[mask].max().item(), J=heldout_J(made.task, policy))
+            return dict(table="arms", seed=seed, arm=arm, updates=update) | numbers
         step(optimizer, beta * to_ref - clipped_mean(ratio, A, mask, epsilon))
     raise AssertionError("the last pass returns")
 
@@ -117,8 +131,8 @@ def rows() -> Iterator[dict[str, Any]]:
         made = one_round(seed=seed)
         yield from ratio_rows(made, seed)
         yield from carried_rows(made, seed)
-        for beta_1, held in product((0.9, 0.0), (False, True)):
-            yield drift_row(made, seed, beta_1, held)
+        for way in WAYS:
+            yield drift_row(made, seed, way)
         for arm in ARMS:
             yield arm_row(made, seed, arm)
 

@@ -25,7 +25,7 @@ def _fork() -> tuple[float, float]:
 
 
 PROMISED, TRUE = _fork()
-RATIO = 4  # of a bad token
+BAD, RATIO = -0.5, 3  # of a bad token
 
 QUIZ = Quiz(
     "Quiz of chapter 06",
@@ -59,29 +59,24 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            f"A bad token, A = -1, has become likelier: its ratio is {RATIO}. ε = {EPSILON}, and there is no dual "
-            "clip. What is its push, the derivative of the clipped objective with respect to log π?",
+            f"Four tokens, ε = {EPSILON}, no dual clip. Which one is pushed hardest?",
             (
                 Choice(
-                    "0: it is far outside the band.",
-                    f"The gate of a bad token closes below {1 - EPSILON:g} only, where the token is rare already. "
-                    "Above the band it has moved the wrong way, and has to come back.",
+                    "A = 2, r = 1.5",
+                    f"A good token above {1 + EPSILON:g} has gone where it should. Its gate is closed: 0.",
                 ),
                 Choice(
-                    f"{-(1 + EPSILON):g}: the ratio is cut at {1 + EPSILON:g}.",
-                    "The objective is the smaller of two terms. For A < 0 the smaller one is the term with the larger "
-                    f"ratio: {-RATIO:g}, not {-(1 + EPSILON):g}.",
+                    "A = 1, r = 1.1",
+                    "It is in the band, and its push is r A = 1.1. There is a harder one.",
                 ),
                 Choice(
-                    f"{-RATIO:g}: the ratio times the advantage.",
-                    "Here the gate is open, so the push is r A. Nothing limits it as the ratio grows. The dual "
-                    "clip closes this gate above `c`.",
+                    f"A = {BAD:g}, r = {RATIO:g}",
+                    f"A bad token above the band has gone the wrong way. Its gate is open, and r A = {BAD * RATIO:g}.",
                     right=True,
                 ),
                 Choice(
-                    "-1: the advantage.",
-                    "That is the derivative with respect to the ratio. The ratio's own derivative with respect to "
-                    "log π is the ratio, so the push is r A.",
+                    "A = -2, r = 0.7",
+                    f"A bad token below {1 - EPSILON:g} has gone where it should. Its gate is closed: 0.",
                 ),
             ),
         ),
@@ -135,23 +130,22 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "Two colleagues run PPO with a clip of 0.2, each on a task of their own. Both log a clip fraction of 0.15 "
-            "in the first round. What do you tell them?",
+            "You allow a run 2 nats a token from the reference. Which number do you hold against this limit?",
             (
                 Choice(
-                    "Both learning rates are too high: halve them.",
-                    "On `misled` the runs that began so were lost, at 8 times the best rate. On `needle` the best rate "
-                    "itself begins so. The number alone does not tell the two apart.",
+                    "k3 on the tokens of the round, after its last update: it is never negative.",
+                    "Never negative is not never too low. In this chapter's round it says 0.90 after 16 updates "
+                    "without a limit, and the exact KL is 2.92.",
                 ),
                 Choice(
-                    "Both are safe: the clip holds the policy near the old one.",
-                    "The clip closes gates and holds no ratio. Nine of the 70 runs with a clip in this chapter were "
-                    "lost.",
+                    "The sum of KL(old, new) over all rounds.",
+                    "KLs do not add up. In this chapter's round the policy began at 0.51, the updates of `clip` made "
+                    "0.22, and it ended at 1.08.",
                 ),
                 Choice(
-                    "Nothing yet: compare with a run of the same task that worked, and watch the held-out reward.",
-                    "What is usual depends on the task. Within one task a first round far above that of a run that "
-                    "worked is a reason to look at the learning rate.",
+                    "The KL to the reference on fresh responses of the present policy.",
+                    "That is the mean which the definition asks for: the new policy has written the tokens, also those "
+                    "that the old one never wrote.",
                     right=True,
                 ),
             ),

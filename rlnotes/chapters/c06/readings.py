@@ -20,7 +20,7 @@ FALL, LEAST = 0.05, 0.5  # of held-out accuracy: a round falls that loses more; 
 TOP = 0.9  # of held-out accuracy: a second cut, chosen after the runs were seen
 FAR = 1.0  # nats to the old policy after round 1: a limit chosen after the runs were seen
 PHASES = (0.5, 0.7, 0.9, 0.95, 0.98, 1.01)  # of the accuracy before a round
-HIDDEN, HIDDEN_SEED = ("penalty alone", "stop", "unclipped", "clip"), 6  # of an exercise: in this order
+HIDDEN, HIDDEN_SEED = ("strong_penalty", "stop", "unclipped", "clip"), 6  # of an exercise: in this order
 Rows = Sequence[dict[str, Any]]
 
 
@@ -347,10 +347,11 @@ def one_round_table(rows: Rows, name: str) -> list[dict[str, Any]]:
 
 
 def without_names(rows: Rows) -> list[dict[str, Any]]:
-    """The four tools of ``HIDDEN`` on one round, called A to D, by where they left the policy."""
+    """The four tools of ``HIDDEN`` on one round, called A to D, by their updates and where they left the policy."""
     arms = {row["arm"]: row for row in one_round_table(rows, "arms") if row["seed"] == HIDDEN_SEED}
     return [
-        {"run": letter, "KL(old, new)": arms[arm]["kl"], "KL(new, ref)": arms[arm]["kl_reference"]}
+        {"run": letter, "updates": arms[arm]["updates"]}
+        | {"KL(old, new)": arms[arm]["kl"], "KL(new, ref)": arms[arm]["kl_reference"]}
         for letter, arm in zip("ABCD", HIDDEN, strict=True)
     ]
 

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from rlnotes.estimators.score_function import normalize_advantages
+from rlnotes.exact.divergences import kl
 from rlnotes.lm.config import preset_config
 from rlnotes.lm.critic import Critic, answer_logp, token_advantages
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
-from rlnotes.lm.sampler import Sampler, token_logp
+from rlnotes.lm.sampler import Sampler, response_logits, token_logp
 from rlnotes.lm.tasks import Misled
 from rlnotes.lm.token_ppo import TokenPPOConfig, token_ppo
 from rlnotes.lm.warm_start import load_weights
@@ -63,6 +64,13 @@ def heldout_J(task: Misled, policy: Transformer, n: int = 256) -> float:
     asked = task.sample(n, torch.Generator().manual_seed(0), "heldout").prompts
     answered = Rollout.of_responses(asked, task.solve(asked), task.vocabulary.eos)
     return answer_logp(policy, task, answered).sum(-1).exp().mean().item()
+
+
+@torch.no_grad()
+def exact_kl(p: Transformer, q: Transformer, rollout: Rollout) -> float:
+    """KL(p || q) of a token in nats, over the whole vocabulary: the mean over the states of a round."""
+    logp, logq = (response_logits(model, rollout).log_softmax(-1) for model in (p, q))
+    return kl(logp, logq)[rollout.mask].mean().item()
 
 
 def ratios_of(
