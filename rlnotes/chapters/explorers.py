@@ -9,4 +9,7 @@ from rlnotes.notebook.explorer import ExplorerModel
 EXPLORERS: dict[str, ExplorerModel] = {}
 for _module in iter_modules(chapters.__path__):
     if _module.ispkg:
-        EXPLORERS |= import_module(f"{chapters.__name__}.{_module.name}.explorers").EXPLORERS
+        _own = import_module(f"{chapters.__name__}.{_module.name}.explorers").EXPLORERS
+        if _both := EXPLORERS.keys() & _own.keys():
+            raise ValueError(f"{_module.name} names an explorer {min(_both)!r}, as another chapter does; rename one")
+        EXPLORERS |= _own
