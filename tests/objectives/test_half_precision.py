@@ -108,6 +108,7 @@ ESTIMATORS: dict[Any, Callable[[Make], Any]] = {
     importance.importance_weights: lambda a: importance.importance_weights(a(LOG_RATIO[0])),
     importance.importance_sampling: lambda a: importance.importance_sampling(a(LOG_RATIO[0]), a(STEPS[:3])),
     importance.clipped: lambda a: importance.clipped(a(LOG_RATIO[0]), a(STEPS[:3]), 2.0),
+    importance.balanced_cap: lambda a: importance.balanced_cap(a(LOG_RATIO[0])),
     importance.self_normalized: lambda a: importance.self_normalized(a(LOG_RATIO[0]), a(STEPS[:3])),
     importance.effective_sample_size: lambda a: importance.effective_sample_size(a(LOG_RATIO[0])),
     importance.expected_effective_sample_size: lambda a: importance.expected_effective_sample_size(5000, a(3.1)),

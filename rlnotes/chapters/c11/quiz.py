@@ -46,7 +46,7 @@ QUIZ = Quiz(
                     right=True,
                 ),
                 Choice(f"Those with a token whose ratio is above {CAP:g}", "That would be a mask by token."),
-                Choice("None: their weight is cut to the maximum", "That is sequence_truncate."),
+                Choice("None: their weight is cut to the maximum", "That is what sequence_truncate does."),
             ),
         ),
         Question(
