@@ -59,6 +59,12 @@ def test_a_mutant_of_the_loss_is_refused_at_a_named_probe(name: str):
     assert verdict.known == bool(said) and said in verdict.reason
 
 
+@pytest.mark.parametrize("cut", [lambda x: x.detach(), lambda x: x.item()])
+def test_a_loss_without_a_gradient_is_named(cut: Callable[..., Any]):
+    verdict = grade(find("08.3"), lambda parts: cut(sum((x * m).sum() for x, m in parts) / tokens_of(parts)))
+    assert verdict.status == "wrong" and verdict.known and "cut off the gradient" in verdict.reason, verdict.reason
+
+
 def test_the_mean_of_means_is_what_was_given():
     verdict = grade(find("08.3"), lambda parts: torch.stack([(x * m).sum() / m.sum() for x, m in parts]).mean())
     assert verdict.status == "not yet"
@@ -67,8 +73,8 @@ def test_the_mean_of_means_is_what_was_given():
 @pytest.mark.parametrize(
     ("name", "answer", "said"),
     [
-        ("08.1", "a", "with another seed"),
-        ("08.1", "b", "nothing pulls it back"),
+        ("08.1", "c", "three in four are right"),
+        ("08.1", "b", "nearly 8"),
         ("08.2", ("A", 11.8), "in which the two columns part"),
         ("08.2", ("C", 7.6), "far shorter"),
         ("08.2", ("B", 5.3), "mean length of all"),
@@ -95,8 +101,8 @@ def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, sa
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("08.1", "c"),
-        ("08.1", "(c)"),
+        ("08.1", "a"),
+        ("08.1", "(a)"),
         ("08.2", ("B", 15.1)),
         ("08.2", ["b", 15]),
         ("08.4", 0.0075),

@@ -12,12 +12,12 @@ from rlnotes.notebook.exercise import Exercise
 T_MAX = 10
 
 
-def _how_many_grew() -> str:
-    """By the stored runs with the constant: wrong responses are longer in the end in all, in one or none, in some."""
-    from rlnotes.chapters.c08.readings import grown  # only here: it reads a table
+def _how_many_are_shorter() -> str:
+    """By the stored pairs of runs: responses are shorter in the end with the constant in few, in some, in most."""
+    from rlnotes.chapters.c08.readings import shorter  # only here: it reads a table
 
-    found = grown("constant")
-    return "a" if all(found) else "b" if sum(found) <= 1 else "c"
+    count = sum(shorter("constant"))
+    return "a" if count <= 3 else "b" if count <= 7 else "c"
 
 
 def _the_log_that_grew() -> tuple[str, float]:
@@ -50,8 +50,12 @@ def _value_and_shares(batch_loss, parts: list[Part]) -> np.ndarray:
 
     made = _as_tensors(parts)
     loss = batch_loss(made)
-    shares = torch.autograd.grad(loss, [losses for losses, _ in made])
-    return np.concatenate([[loss.item()], *[share.flatten().numpy() for share in shares]])
+    losses = [each for each, _ in made]
+    if isinstance(loss, torch.Tensor) and loss.requires_grad:
+        shares = torch.autograd.grad(loss, losses)
+    else:  # nothing would be learned
+        shares = [torch.zeros_like(each) for each in losses]
+    return np.concatenate([[torch.as_tensor(loss).item()], *[share.flatten().numpy() for share in shares]])
 
 
 def _by_one_list(parts: list[Part]) -> np.ndarray:
@@ -96,6 +100,10 @@ def _no_mask(parts):
 
 def _no_division(parts):
     return sum((losses * mask).sum() for losses, mask in parts)
+
+
+def _cut_off(parts):
+    return _once_more(parts).detach() * len(parts)
 
 
 def _part_sizes(parts):
@@ -160,15 +168,14 @@ def _three(response, constant, token) -> np.ndarray:
 EXERCISES: dict[str, Exercise] = {
     "08.1": Exercise(
         cases=((),),
-        oracle=_how_many_grew,
+        oracle=_how_many_are_shorter,
         misconceptions={
-            "then the constant would ask wrong responses to grow. It does not: with another seed they get shorter": (
-                lambda: "a"
-            ),
-            "that would be so if something held a length where it is. Nothing pushes it, and nothing pulls it back: it "
-            "drifts with the noise, and with parameters that other tokens push": lambda: "b",
+            "the response mean does make wrong responses longer. But it makes right ones shorter, and in the end three "
+            "in four are right. Take the mean of both, by their shares, from the table": lambda: "c",
+            "that would be a coin. In the table the mean of all is about 5 tokens with the response mean, and nearly 8 "
+            "with the constant": lambda: "b",
         },
-        hints=("What would a number do from which no force pushes it, and to which none pulls it back?",),
+        hints=("Accuracy times the length of right ones, and the rest times that of wrong ones: what is the mean?",),
     ),
     "08.2": Exercise(
         cases=((),),
@@ -205,6 +212,8 @@ EXERCISES: dict[str, Exercise] = {
             "that is a sum over responses by their number. The token mean divides by tokens": _by_responses,
             "that is the response mean: a token of a long response has a smaller share": _response_means,
             "the mask is missing in the sum: padding has losses in it, too": _no_mask,
+            "the value is right, but no token has a share: .item(), float() or .detach() on the losses has cut off the "
+            "gradient": _cut_off,
             "nothing is divided: the token mean has the number of tokens below it": _no_division,
             "parts by their share of the responses: right only if all responses are equally long. Count tokens": (
                 _part_sizes

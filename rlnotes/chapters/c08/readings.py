@@ -49,9 +49,12 @@ def end(run: dict[str, Any], name: str) -> float:
     return float(np.mean([value for value in run[name][-TAIL:] if value is not None]))
 
 
-def grown(denominator: str) -> list[bool]:
-    """Of each run at the chapter's rate whether its wrong responses ended longer than in its first rollout."""
-    return [end(run, "wrong") > run["wrong"][0] for run in live("chapter", denominator)]
+def shorter(denominator: str) -> list[bool]:
+    """Of each run at the chapter's rate whether its responses, right or wrong, ended shorter than those of the run with
+    the response mean and the same seed.
+    """
+    pairs = zip(live("chapter", denominator), live("chapter", FIRST), strict=True)
+    return [end(ours, "all") < end(theirs, "all") for ours, theirs in pairs]
 
 
 def gaps(role: str, denominator: str) -> np.ndarray:
@@ -102,6 +105,7 @@ def accuracy_in_short(role: str) -> Rows:
         row["end"] = f"{last.mean():.3f} ± {last.std(ddof=1) / len(last) ** 0.5:.3f}"
         if name != FIRST:
             theirs = np.array([np.mean(run["accuracy"]) for run in live(role, FIRST)])
+            row["ahead"] = f"{(mean > theirs).sum()} of {len(mean)}"
             row[EQUAL_RESPONSES] = str(judge(mean, theirs, MARGIN))
             row[EQUAL_TOKENS] = str(judge(*at_equal_tokens(role, name), MARGIN))
         found.append(row)
@@ -180,7 +184,8 @@ def contest_in_short(name: str, methods: Mapping[str, str], tasks: Sequence[str]
 def alarms() -> Rows:
     """How often each sign of a length bias is seen: of the runs with the response mean, and of those without."""
     found: Rows = []
-    for role, title in (("chapter", "loop, 3e-4"), ("best", "loop, best rates")):
+    titles = {"chapter": "loop, 3e-4", "best": "loop, best rates", "tuning": "loop, six rates, other seeds"}
+    for role, title in titles.items():
         seen: dict[str, dict[bool, list[bool]]] = {}
         for name in DENOMINATORS:
             for run, gap in zip(live(role, name), gaps(role, name), strict=True):
@@ -220,6 +225,26 @@ def gap_by_rate() -> Rows:
             row = found.setdefault(own["rate"], {"rate": own["rate"]})
             row[names[own["recipe"]]] = f"{min(of_runs):.1f} to {max(of_runs):.1f}"
     return [found[rate] for rate in sorted(found, key=float)]
+
+
+def at_equal_steps() -> Rows:
+    """Mean accuracy of the contest's runs on ramble up to the last step that all of them have made."""
+    table = load_table("08_length")
+    runs = {
+        CONTEST[own["recipe"]]: (own["rate"], list(table.rows[method].values()))
+        for method, own in table.labels.items()
+        if method in table.rows and own["recipe"] != "untrained"
+    }
+    last = int(min(run["step"][-1] for _, each in runs.values() for run in each))
+    found: Rows = []
+    for name in (name for name in CONTEST.values() if name in runs):
+        rate, each = runs[name]
+        means = []
+        for run in each:
+            measured = ~np.isnan(run["accuracy"])
+            means.append(np.interp(np.arange(last + 1), run["step"][measured], run["accuracy"][measured]).mean())
+        found.append({"method": name, "rate": rate, f"mean, to step {last}": float(np.mean(means))})
+    return found
 
 
 def upper_ends_by_rate(rates: Sequence[str] = ("4e-4", "8e-4")) -> Rows:
