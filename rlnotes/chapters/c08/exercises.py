@@ -103,7 +103,7 @@ def _no_division(parts):
 
 
 def _cut_off(parts):
-    return _once_more(parts).detach() * len(parts)
+    return sum((losses * mask).sum().detach() for losses, mask in parts) / sum(mask.sum() for _, mask in parts)
 
 
 def _part_sizes(parts):
