@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from rlnotes.files import replace_text
 from rlnotes.logs.cards import rows
-from rlnotes.studies.contest import results
+from rlnotes.studies.contest import less, results
 from rlnotes.studies.tables import Table, load_table
-from rlnotes.studies.verdicts import Verdict, judge
+from rlnotes.studies.verdicts import Verdict
 
 
 class Line(NamedTuple):
@@ -406,9 +406,7 @@ def told(name: str, difference: str) -> Verdict:
     names = {f"{table.labels[one]['recipe']}, {table.labels[one]['task']}": one for one in table.rows}
     ours, _, theirs = difference.partition(" | ")
     first = next(iter(table.labels.values()))["recipe"]
-    pair = names[ours], names[theirs or f"{first}, {table.labels[names[ours]]['task']}"]
-    one, other = (table.mean(method, table.score) for method in pair)
-    return judge(one, other, table.settings["comparison"]["margin"], table.starts_of(pair[0]))
+    return less(table, names[ours], names[theirs or f"{first}, {table.labels[names[ours]]['task']}"])
 
 
 def _rest(name: str, difference: str) -> list[str]:

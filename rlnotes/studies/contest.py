@@ -18,7 +18,7 @@ from rlnotes.studies.methods import METHODS
 from rlnotes.studies.run import ACCURACIES
 from rlnotes.studies.study import Setting, Study, check_choice, crossed, short
 from rlnotes.studies.tables import Table, died, grids
-from rlnotes.studies.verdicts import judge
+from rlnotes.studies.verdicts import Verdict, judge
 
 UNCLIPPED, UNTRAINED = "unclipped", "untrained"
 RATES = (1e-4, 2e-4, 4e-4, 8e-4)  # that are tried first
@@ -99,6 +99,20 @@ def longest_push(choices: Choices, length: int) -> int:
     """
     (pushes,) = choices.pushes([[1.0] * length], [1.0], divergence=[[0.0] * length])
     return max(1, round(sum(map(abs, pushes))))
+
+
+def chosen(table: Table) -> dict[tuple[str, str], str]:
+    """The method of each task and recipe of a contest, at the learning rate that was tuned for it."""
+    names = (table.best(grid) for grid in grids(table.labels))
+    return {(table.labels[name]["task"], table.labels[name]["recipe"]): name for name in names}
+
+
+def less(table: Table, ours: str, theirs: str, metric: str | None = None) -> Verdict:
+    """The verdict on two methods of a contest, by the mean over each run of a ``metric``, the table's score if None.
+    Runs of one start are a cluster; the margin is that which was stated before the runs.
+    """
+    one, other = (table.mean(name, metric or table.score) for name in (ours, theirs))
+    return judge(one, other, table.settings["comparison"]["margin"], table.starts_of(ours))
 
 
 def results(table: Table) -> list[dict[str, Any]]:

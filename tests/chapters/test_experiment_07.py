@@ -22,7 +22,7 @@ from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.tasks import Needle
 from rlnotes.lm.warm_start import load_weights
 from rlnotes.objectives import PG_IS, Batch, KLPenalty, policy_loss
-from rlnotes.studies.contest import STARTS
+from rlnotes.studies.contest import STARTS, less
 from rlnotes.studies.tables import Table, died, load_rows, load_table
 
 
@@ -97,7 +97,7 @@ GROUPS, RUNS = load_table("07_groups"), load_table("07_penalties")
 
 def words(table: Table, task: str, other: str, metric: str) -> dict[str, str]:
     own = readings.chosen(table, task)
-    return {arm: readings.verdict(table, name, own[other], metric).word for arm, name in own.items() if arm != other}
+    return {arm: less(table, name, own[other], metric).word for arm, name in own.items() if arm != other}
 
 
 def test_only_64_is_told_from_pairs_and_what_one_set_of_seeds_says_of_8_and_16_another_denies():

@@ -9,8 +9,9 @@ import numpy as np
 from rlnotes.chapters.c07.studies import ARMS, BETAS, SIZES, TWICE, UNPENALISED
 from rlnotes.exact.groups import wasted_share
 from rlnotes.lm.tasks import Needle
+from rlnotes.studies import contest
 from rlnotes.studies.tables import Table, died, grids
-from rlnotes.studies.verdicts import Verdict, judge, paired_difference
+from rlnotes.studies.verdicts import paired_difference
 
 TASKS = tuple(BETAS)
 SIZE = 2  # of a group: the one with which the others are compared
@@ -22,21 +23,14 @@ SAME_RATE = "1e-3"  # at which the penalties are compared beside their own: it w
 
 def chosen(table: Table, task: str) -> dict[str, str]:
     """The method of each arm on a task, at the rate that was tuned for it."""
-    names = [table.best(grid) for grid in grids(table.labels)]
-    own = {table.labels[name]["recipe"]: name for name in names if table.labels[name]["task"] == task}
-    return {arm: own[arm] for arm in ORDER if arm in own}
+    own = contest.chosen(table)
+    return {arm: own[task, arm] for arm in ORDER if (task, arm) in own}
 
 
 def rate_of(table: Table, name: str) -> str:
     """Its learning rate, and whether that is at an end of those tried."""
     (grid,) = (grid for grid in grids(table.labels) if name in grid)
     return table.labels[name]["rate"] + ", at an end" * (name in (grid[0], grid[-1]))
-
-
-def verdict(table: Table, name: str, other: str, metric: str) -> Verdict:
-    """The course's verdict on the mean of a metric over two runs; runs of one start are one cluster."""
-    margin = table.settings["comparison"]["margin"]
-    return judge(table.mean(name, metric), table.mean(other, metric), margin, table.starts_of(name))
 
 
 def deaths(table: Table, name: str) -> str:
@@ -56,7 +50,7 @@ def groups(table: Table, tasks: Sequence[str] = TASKS) -> list[dict[str, Any]]:
         start, greedy = (table.start(reference, metric).mean() for metric in ("accuracy", "greedy"))
         found.append({"task": task, "arm": "untrained", "rate": "–", "mean": start, "greedy": greedy})
         for arm, name in own.items():
-            told = "" if name == reference else str(verdict(table, name, reference, "accuracy"))
+            told = "" if name == reference else str(contest.less(table, name, reference, "accuracy"))
             row = {"task": task, "arm": arm, "rate": rate_of(table, name), "mean": table.mean(name, "accuracy").mean()}
             row |= {f"mean less G = {SIZE}": told, "greedy": table.last(name, "greedy", 1).mean()}
             found.append(row | {"died": deaths(table, name)})
@@ -131,7 +125,7 @@ def penalties(table: Table, tasks: Sequence[str] = TASKS, other: str = UNPENALIS
         found.append({"task": task, "arm": "untrained", "rate": "–"} | starts | {"score": starts["accuracy"]})
         for arm, name in own.items():
             ends = {title: table.last(name, metric, LATE).mean() for title, metric in titles.items()}
-            told = "" if arm == other else str(verdict(table, name, own[other], "penalised"))
+            told = "" if arm == other else str(contest.less(table, name, own[other], "penalised"))
             row = {"task": task, "arm": arm, "rate": rate_of(table, name)} | ends
             found.append(row | {"score": table.mean(name, "penalised").mean(), f"score less {other}": told})
     return found

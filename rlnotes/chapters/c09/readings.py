@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from rlnotes.studies import contest as contests
 from rlnotes.studies.contest import results
-from rlnotes.studies.tables import Table, grids, load_rows, load_table
-from rlnotes.studies.verdicts import Verdict, judge
+from rlnotes.studies.tables import Table, load_rows, load_table
+from rlnotes.studies.verdicts import Verdict
 
 LENGTHS = {"misled": "6", "needle": "5", "ledger": "17 to 65"}  # tokens of a response
 # ranges of each kind, as the methods of 09_ranges are called, the narrowest first
@@ -50,16 +51,13 @@ def stored(contest: str) -> Table:
 @cache
 def chosen(contest: str, task: str) -> dict[str, str]:
     """The method of each recipe on a task, at the rate that was tuned for it."""
-    table = stored(contest)
-    best = [table.best(grid) for grid in grids(table.labels)]
-    return {table.labels[name]["recipe"]: name for name in best if table.labels[name]["task"] == task}
+    return {recipe: name for (on, recipe), name in contests.chosen(stored(contest)).items() if on == task}
 
 
 def less(contest: str, task: str, ours: str, theirs: str) -> Verdict:
-    """The course's verdict on the mean accuracy of two recipes; runs of one start are one cluster."""
-    table, own = stored(contest), chosen(contest, task)
-    left, right = (table.mean(own[recipe], "accuracy") for recipe in (ours, theirs))
-    return judge(left, right, table.settings["comparison"]["margin"], table.starts_of(own[ours]))
+    """The verdict on the mean accuracy of two recipes."""
+    own = chosen(contest, task)
+    return contests.less(stored(contest), own[ours], own[theirs], "accuracy")
 
 
 def best_range(task: str, kind: str) -> str:
