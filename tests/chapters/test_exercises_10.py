@@ -64,6 +64,11 @@ def test_a_mutant_of_the_gate_is_refused_at_a_named_probe(name: str):
     assert verdict.known == bool(said) and said in verdict.reason, verdict.reason
 
 
+def test_a_check_names_the_tokens_at_which_a_gate_is_wrong_and_no_others():
+    mutant, _ = BROKEN["two sides"]
+    assert grade(find("10.3"), mutant).fails == ("good, gone the wrong way", "bad, gone the wrong way")
+
+
 def test_the_given_gate_is_what_was_given():
     assert grade(find("10.3"), of(lambda r, A: r > 1)).status == "not yet"
 

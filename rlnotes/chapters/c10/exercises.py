@@ -57,14 +57,14 @@ PLACES = {
 
 
 def _as_tensors(gate: GateOf, r: float, A: float, tau: float) -> np.ndarray:
-    """The gate of one token, and of the same between two others, since a gate works on arrays."""
+    """The gate of one token, which stands between two others, since a gate works on arrays: theirs do not count."""
     import torch  # only here: the other exercises work without it
 
     ratios, advantages = torch.tensor([0.5, r, 2.0]), torch.tensor([1.0, A, 1.0])
-    return torch.as_tensor(gate(ratios, advantages, tau)).double().numpy()
+    return torch.as_tensor(gate(ratios, advantages, tau)).double().numpy()[1]
 
 
-def _by_the_smaller_term(r: float, A: float, tau: float) -> np.ndarray:
+def _by_the_smaller_term(r: float, A: float, tau: float) -> float:
     """The slope of the smaller of r A and the shifted soft term, by a difference quotient, over A."""
 
     def term(r: float, A: float) -> float:
@@ -72,7 +72,7 @@ def _by_the_smaller_term(r: float, A: float, tau: float) -> np.ndarray:
         return min(r * A, A + A * area)
 
     h = 1e-4
-    return np.array([(term(x + h, a) - term(x - h, a)) / (2 * h * a) for x, a in ((0.5, 1.0), (r, A), (2.0, 1.0))])
+    return (term(r + h, A) - term(r - h, A)) / (2 * h * A)
 
 
 def _soft(r: Any, tau: float) -> Any:
