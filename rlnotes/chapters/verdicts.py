@@ -195,14 +195,15 @@ LINES = {
         "Stands, and goes further: an open side and a strong gate are needed, both. One start.",
     ),
     "11_corrections": Line(
-        "Where data are 64 updates old, weights of whole responses are far ahead of token ratios behind a clip, and "
-        "ahead of `unclipped` token ratios, which are ahead of those behind the clip. A loss that neither corrects "
-        "nor clips is behind that clip, here and behind four bits. On ledger behind eight bits nobody is told to be "
-        "ahead.",
+        "Where data are 64 updates old, weights of whole responses learn faster than `unclipped` token ratios, which "
+        "learn faster than those behind a clip. At the end of the runs none of these is told from another; one of "
+        "twelve runs with either response weight fell, and none of `unclipped`. A loss that neither corrects nor "
+        "clips is behind the clip, here and behind four bits, and on old data it is last at the end as well. On ledger "
+        "behind eight bits nobody is told to be ahead. What is called a clip of response weights drops no token: it "
+        "makes the weight of a response smaller, and nothing here rests on it.",
         {
             "sequence_is, misled lag 64": "better",
             "seq_tis, misled lag 64": "better",
-            "seq_tis clip, misled lag 64": "better",
             "unclipped, misled lag 64": "better",
             "seq_tis, misled lag 64 | unclipped, misled lag 64": "better",
             "token_tis clip, misled lag 64": "not told",
@@ -215,8 +216,8 @@ LINES = {
         },
         "The sampler's bits make no difference. With 16 updates truncated weights of responses are ahead of token "
         "ratios at the smaller of two rates; at the larger none holds.",
-        "The lead of response weights stands where data are old, now at each one's own best rate. Changes: behind "
-        "four bits a loss that neither corrects nor clips is behind.",
+        "The lead of response weights stands where data are old, now at each one's own best rate, and it is one of "
+        "speed. Changes: behind four bits a loss that neither corrects nor clips is behind.",
     ),
     "12_versions": Line(
         "Data that are all eight rollouts old cost much. Half of them old is not told from fresh, be they whole "

@@ -45,7 +45,7 @@ def card(chapter: str, *names: str) -> Card:
 
 def _cells(rule: Rule, chapter: str) -> list[str]:
     """A rule as the five cells of the card of ``chapter``."""
-    names = _by_library({lib: [_names(table().metrics[name], lib, "", 1) for name in rule.metrics] for lib in ON_CARDS})
+    names = _by_library({lib: _logged(rule, lib) for lib in ON_CARDS})
     worry = rule.worry or "; ".join(_worry(one, alone=len(rule.metrics) < 2) for one in rule.all)
     settings = [table().settings[name] for name in rule.settings[:SETTINGS]]
     options = _by_library({lib: [_with_default(setting, lib) for setting in settings] for lib in ON_CARDS})
@@ -58,6 +58,16 @@ def _cells(rule: Rule, chapter: str) -> list[str]:
         "<br>".join(["; then ".join(rule.check), *[options] * bool(settings)]),
         f"[{place.removesuffix('-*').replace('-', ' ')}]({page}#{place})",
     ]
+
+
+def _logged(rule: Rule, library: str) -> list[str]:
+    """What ``library`` calls the numbers to compare, and where the rule looks; nothing if it has none of them."""
+    looks = [one for one in rule.all if one.where and one.metric is not None]
+    compared = [name for name in rule.metrics if name not in {one.metric for one in looks}]
+    names = [_names(table().metrics[name], library, "", 1) for name in compared]
+    gates = [(_names(table().metrics[one.metric or ""], library, "", 1), one.bounds_said()) for one in looks]
+    where = [f"where {name} is {bounds}" for name, bounds in gates if name]
+    return names + where if any(names) else []
 
 
 def _by_library(said: dict[str, list[str]]) -> str:

@@ -81,6 +81,7 @@ class Condition:
     one_of: tuple[Any, ...] | None = None
     given: bool | None = None
     assumed: bool = False
+    where: bool = False
 
     def bounds(self) -> dict[str, float]:
         """The bounds that are named."""
@@ -93,9 +94,13 @@ class Condition:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return number and all(BOUNDS[name](value, bound) for name, bound in self.bounds().items())
 
+    def bounds_said(self) -> str:
+        """The bounds in words."""
+        return " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in self.bounds().items())
+
     def said(self) -> str:
         """What must hold, in words, without the name of the metric or setting."""
-        said = " and ".join(f"{name.replace('_', ' ')} {bound:g}" for name, bound in self.bounds().items())
+        said = self.bounds_said()
         if self.at_least is not None and self.at_least == self.at_most:
             said = f"{self.at_least:g} within the noise" if self.take == "change" else f"exactly {self.at_least:g}"
         if self.setting is not None:

@@ -1,6 +1,7 @@
 """The loop of chapter 11 learns on three of three seeds, and what the chapter and its deeper page say holds."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -195,7 +196,9 @@ def test_chapter_11_what_its_contest_is_said_to_show():
         assert {word(task, arm, "unclipped") for arm in ("sequence_is", "seq_tis")} == {"better"}
         assert word(task, "seq_tis", "sequence_is") == "not told"
         assert word(task, "uncorrected clip", "uncorrected") == "better"
-        assert word(task, "seq_tis clip", "seq_tis") == "not told"
+        for arm in readings.ARMS:
+            dropped = {row["weight"]: row["dropped"] for row in readings.compared([task], clip=True)}[f"{arm}, clip"]
+            assert (dropped > 0.01) == (arm in readings.BY_TOKEN), "of response weights the clip drops no token"
     assert word(old, "uncorrected", "unclipped") == word(old, "pg_is clip", "unclipped") == "worse"
     plain = [method for method, _ in readings.ARMS.values()]
     assert not {word(long, arm, "unclipped") for arm in plain if arm != "unclipped"} & {"better", "worse"}
@@ -203,6 +206,28 @@ def test_chapter_11_what_its_contest_is_said_to_show():
     assert rings.pop("uncorrected") == "12 of 12"
     assert sum(int(said.split(" of ")[0]) for said in rings.values()) == 1 and len(rings) == 9
     assert readings.farthest((rounded, long)) < 0.01
+
+
+def test_chapter_11_at_the_end_its_contest_tells_only_what_neither_corrects_nor_clips():
+    old, rounded, _ = readings.TASKS
+    for ours, theirs in combinations(("sequence_is", "seq_tis", "unclipped", "pg_is clip"), 2):
+        assert "not told" in readings.less(old, ours, theirs, readings.ends)
+    assert "worse" in readings.less(old, "uncorrected", "unclipped", readings.ends)
+    assert readings.ends(old, "unclipped").mean() > readings.ends(old, "sequence_is").mean() + 0.04
+    fell = {row["weight"]: row["died"] for row in readings.compared([old]) if "died" in row}
+    assert fell["token"] == "0 of 12" and fell["response"] == fell["response, C = 2"] == "1 of 12"
+    assert min(readings.ends(rounded, method).mean() for pair in readings.ARMS.values() for method in pair) > 0.965
+
+
+def test_chapter_11_the_cap_2_keeps_more_of_a_real_gradient_than_the_cap_of_the_log_in_five_of_six_states():
+    rows = {(row["seed"], row["weight"]): row for row in readings.measured(4)}
+
+    def keeps(seed: int, weight: str) -> float:
+        row = rows[seed, weight]
+        return np.clip(row["cosine"], 0, 1) ** 2 / (1 + row["noise"] / readings.MINIBATCH)
+
+    wins = [keeps(seed, "response, C = 2") > keeps(seed, "response, C of the log") for seed in range(6)]
+    assert sum(wins) == 5
 
 
 @pytest.mark.slow

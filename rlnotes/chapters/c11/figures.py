@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from rlnotes.chapters.c11.readings import ARMS, TASKS, measured, scores, starts
+from rlnotes.chapters.c11.readings import ARMS, BY_TOKEN, TASKS, ends, measured, scores, starts
 from rlnotes.notebook.figures import STYLES, new_figure
 
 WEIGHTS = ("uncorrected", "token", "response", "response, C = 2")
@@ -61,20 +61,24 @@ def learning(rows: Mapping[str, Sequence[float]], start: float) -> tuple[Figure,
 
 
 def contest() -> tuple[Figure, str]:
-    """Mean accuracy of each weight without the clip and with it, each at its own rate; runs thin, means thick."""
-    figure, axes = new_figure(len(TASKS), columns=3, width=3.5, height=2.9)
+    """Accuracy of each weight without the clip and with it, each at its own rate, over the run and at its end; runs
+    thin, means thick. Weights of responses stand without the clip alone: there it drops no token.
+    """
+    panels = [(task, name, of) for task in TASKS[:2] for name, of in (("over the run", scores), ("at the end", ends))]
+    figure, axes = new_figure(len(panels), columns=2, width=4.3, height=2.6)
     words = []
-    for axis, task in zip(axes, TASKS, strict=True):
+    for axis, (task, name, of) in zip(axes, panels, strict=True):
         for place, (arm, methods) in enumerate(ARMS.items()):
-            for style, method, shift in zip(STYLES, methods, (-0.14, 0.14), strict=False):
-                own = scores(task, method)
+            kinds = methods if arm in BY_TOKEN else methods[:1]
+            for style, method, shift in zip(STYLES, kinds, (-0.14, 0.14), strict=False):
+                own = of(task, method)
                 axis.plot(own, np.full(len(own), place + shift), "|", color=style["color"], alpha=0.5)
                 label = ("no clip", "clip")[shift > 0] if place == 0 else None
                 axis.plot(own.mean(), place + shift, style["marker"], color=style["color"], label=label)
-            plain, clipped = (scores(task, method).mean() for method in methods)
-            words.append(f"{task}, {arm}: {plain:.2f}, with the clip {clipped:.2f}")
-        axis.set(title=f"{task} (start, greedy: {starts()[task]:.2f})", xlabel="mean accuracy", xlim=(0, 1))
-        axis.set_yticks(range(len(ARMS)), list(ARMS) if axis is axes[0] else [""] * len(ARMS))
+            means = ", with the clip ".join(f"{of(task, method).mean():.2f}" for method in kinds)
+            words.append(f"{task}, {name}, {arm}: {means}")
+        axis.set(title=f"{task}, {name} (start: {starts()[task]:.2f})", xlabel="accuracy", xlim=(-0.02, 1.02))
+        axis.set_yticks(range(len(ARMS)), list(ARMS) if axis in axes[::2] else [""] * len(ARMS))
         axis.invert_yaxis()
     axes[-1].legend(frameon=False, fontsize=8, loc="lower left")
-    return figure, f"Mean held-out accuracy, twelve runs each. {'; '.join(words)}."
+    return figure, f"Held-out accuracy, twelve runs each; means. {'; '.join(words)}."

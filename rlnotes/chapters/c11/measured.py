@@ -1,6 +1,6 @@
 """Bias and noise of each weight's gradient, measured in the middle of the loop of chapter 11.
 
-``python -m rlnotes.chapters.c11.measured --out 11_measured.json`` takes some two minutes on one thread.
+``python -m rlnotes.chapters.c11.measured --out 11_measured.json`` takes some twelve minutes on one thread.
 """
 
 from collections.abc import Callable, Iterator

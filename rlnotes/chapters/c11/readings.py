@@ -1,6 +1,6 @@
 """What chapter 11 reads off its stored runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -21,6 +21,8 @@ ARMS = {
     "response": ("sequence_is", "sequence_is clip"),
     "response, C = 2": ("seq_tis", "seq_tis clip"),
 }
+BY_TOKEN = ("uncorrected", "token", "token, C = 2")
+"""where the clip drops a token; a response's mean has one weight in every term, and less of it is left"""
 BESIDE = "token"  # what weights are compared with
 MINIBATCH = 128  # responses of an update in the loop and in the contest
 ALARM = 0.1  # mean |pi - mu| of sampled tokens
@@ -44,31 +46,39 @@ def scores(task: str, method: str) -> np.ndarray:
     return _contest().mean(_best()[task, method], _contest().score)
 
 
-def less(task: str, ours: str, theirs: str) -> str:
-    """The difference of two methods, with its interval and its word."""
+def ends(task: str, method: str) -> np.ndarray:
+    """The last accuracy of each run of a method, (runs,)."""
+    return _contest().last(_best()[task, method], _contest().score, 1)
+
+
+def less(task: str, ours: str, theirs: str, of: Callable[[str, str], np.ndarray] = scores) -> str:
+    """The difference of two methods, with its interval and its word: in the mean over the run, or in their ``ends``."""
     margin = _contest().settings["comparison"]["margin"]
-    return str(judge(scores(task, ours), scores(task, theirs), margin, _contest().starts_of(_best()[task, ours])))
+    return str(judge(of(task, ours), of(task, theirs), margin, _contest().starts_of(_best()[task, ours])))
 
 
-def clip_or_not(tasks: Sequence[str]) -> Rows:
-    """A row for the start and for each weight on each task: without the clip, less token ratios; and what the clip
-    adds.
+def compared(tasks: Sequence[str], clip: bool = False, arms: Sequence[str] = tuple(ARMS)) -> Rows:
+    """A row for each weight on each task, in the mean over the run and at its end: without the clip, after the start,
+    beside token ratios; or with the clip beside the same weight without it.
     """
     rows = {(row["task"], row["method"]): row for row in results(_contest())}
-    found: Rows = []
+    beside, found = "no clip" if clip else BESIDE, []
     for task in tasks:
-        start = rows[task, "untrained"]
-        found.append({"task": task, "weight": "untrained", "rates": None, "no clip": float(start["mean"])})
-        for arm, (plain, clipped) in ARMS.items():
-            own, other = rows[task, plain], rows[task, clipped]
-            row: dict[str, Any] = {"task": task, "weight": arm, "rates": f"{own['rate']}, {other['rate']}"}
-            row["no clip"] = float(own["mean"])
-            row["less token"] = None if arm == BESIDE else less(task, plain, ARMS[BESIDE][0])
-            row |= {"clip": float(other["mean"]), "clip less no clip": less(task, clipped, plain)}
-            died = (own["died"].split(" of ")[0], other["died"].split(" of ")[0])
-            found.append(row | {"died": ", ".join(died)})
-    first = {name: None for name in found[1]}
-    return [first | row for row in found]
+        if not clip:
+            start = float(rows[task, "untrained"]["mean"])
+            found.append({"task": task, "weight": "untrained", "over the run": start})
+        for arm in arms:
+            ours, theirs = ARMS[arm][::-1] if clip else (ARMS[arm][0], ARMS[BESIDE][0])
+            row: dict[str, Any] = {"task": task, "weight": arm + ", clip" * clip, "rate": rows[task, ours]["rate"]}
+            for name, of in (("over the run", scores), ("at the end", ends)):
+                row[name] = float(of(task, ours).mean())
+                row[f"{name}, less {beside}"] = None if ours == theirs else less(task, ours, theirs, of)
+            if clip:
+                runs = _contest().rows[_best()[task, ours]].values()
+                row["dropped"] = float(np.mean([np.nanmedian(run["no_gradient"]) for run in runs]))
+            found.append(row | {"died": rows[task, ours]["died"]})
+    first = {name: None for name in found[-1] if name != "task" or len(tasks) > 1}
+    return [first | {name: row[name] for name in first if name in row} for row in found]
 
 
 def starts() -> dict[str, float]:
