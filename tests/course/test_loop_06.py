@@ -111,6 +111,14 @@ def test_chapter_06_the_stop_holds_the_round_and_a_strong_penalty_unlearns(seed:
     assert min(row["largest"] for row in rows.values()) > 1.2
 
 
+@pytest.mark.slow
+def test_chapter_06_on_an_eighth_seed_k3_is_too_high_and_the_penalty_costs_nothing():
+    made = one_round(seed=7)
+    rows = [arm_row(made, 7, arm) for arm in ("before", "clip", "clip_penalty")]
+    assert rows[0]["k3_reference"] > 3 * rows[0]["kl_reference"]  # here 2.85 and 0.87
+    assert rows[2]["kl_reference"] < rows[1]["kl_reference"] and rows[2]["J"] > rows[1]["J"]
+
+
 @SEEDS
 def test_chapter_06_a_transformer_and_its_critic_learn_from_twenty_rollouts(seed: int):
     """The critic learns the mean reward, and hardly tells right prefixes from wrong ones."""
