@@ -118,9 +118,7 @@ def passes(config: TokenPPOConfig, generator: torch.Generator) -> list[Tensor]:
 
 def closed_share(log_ratio: Tensor, advantages: Tensor) -> float:
     """Share of tokens (n,) that have gone out of the band the way their advantage (n,) wants."""
-    r = log_ratio.exp()
-    closed = ((r > 1 + EPSILON) & (advantages > 0)) | ((r < 1 - EPSILON) & (advantages < 0))
-    return closed.float().mean().item()
+    return Clip(EPSILON, EPSILON).closed(log_ratio.exp(), advantages).float().mean().item()
 
 
 @torch.no_grad()

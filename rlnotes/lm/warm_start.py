@@ -13,7 +13,7 @@ from safetensors.torch import load
 from torch import Tensor
 from torch.nn import functional as F
 
-from rlnotes.lm.config import TrainConfig
+from rlnotes.lm.config import TrainConfig, preset_config
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, response_mask
 from rlnotes.lm.sampler import response_logits
@@ -79,6 +79,25 @@ def load_weights(model: Transformer, task: str, size: int | None, preset: str, s
     """Put the shipped weights into ``model``. They are stored in float16 and become the model's own dtype."""
     data = files("rlnotes.lm").joinpath("weights", file_name(task, size, preset, start)).read_bytes()
     model.load_state_dict(load(data))
+
+
+def shipped_start(task: str, size: int | None = None, preset: str = "tiny", start: int = 0) -> Transformer:
+    """The policy that comes with the package for this task, size and preset: its warm start number ``start``.
+
+    Raises ``ValueError`` if there is none.
+
+    >>> policy, other = shipped_start("misled"), shipped_start("misled", start=1)
+    """
+    there = starts(task, size, preset)
+    if not 0 <= start < there:
+        raise ValueError(
+            f"start is {start}, and with the package come {there} of {task} at size {size} and preset {preset}, "
+            "counted from 0; take one of them"
+        )
+    made = make_task(task, size)
+    policy = Transformer(preset_config(preset, len(made.vocabulary), made.prompt_length + made.max_response_length))
+    load_weights(policy, task, size, preset, start)
+    return policy
 
 
 def warm_loss(

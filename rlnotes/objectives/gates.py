@@ -70,6 +70,18 @@ class Clip:
             return surrogate
         return torch.where(advantages < 0, torch.maximum(surrogate, self.dual * advantages), surrogate)
 
+    @at_least_float32
+    def closed(self, ratio: Tensor, advantages: Tensor) -> Tensor:
+        """Where the surrogate has no gradient: bool, in the shape of both.
+
+        >>> Clip(0.2, 0.2).closed(torch.tensor([0.5, 1.5, 0.5, 1.5]), torch.tensor([1.0, 1.0, -1.0, -1.0]))
+        tensor([False,  True,  True, False])
+        """
+        good, bad = ratio > 1 + self.epsilon_high, ratio < 1 - self.epsilon_low
+        if self.dual is not None:
+            bad = bad | (ratio > self.dual)
+        return (advantages > 0) & good | (advantages < 0) & bad
+
 
 @dataclass(frozen=True)
 class ClipAround:

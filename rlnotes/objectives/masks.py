@@ -17,6 +17,7 @@ from torch import Tensor
 from rlnotes.estimators.bucketed import binary_kl, binary_tv
 from rlnotes.estimators.divergences import KLEstimator, kl_estimate
 from rlnotes.objectives.batch import Anchor, Batch, Past, Policy
+from rlnotes.objectives.gates import Clip
 from rlnotes.objectives.ratios import sequence_mean
 from rlnotes.objectives.rows import RowDivergence
 
@@ -271,6 +272,9 @@ class ClipMask:
     epsilon_high: float = 0.28
     anchor: Anchor = "behavior"
 
+    def __post_init__(self):
+        Clip(self.epsilon_low, self.epsilon_high)  # raises for ends that no clip has
+
     @property
     def needs_proximal(self) -> bool:
         """True if the mask looks at the ratio to the recomputed policy."""
@@ -279,9 +283,7 @@ class ClipMask:
     def __call__(self, batch: Batch) -> Tensor:
         """(N, T) bool."""
         ratio = torch.exp(batch.log_ratio("logp", f"logp_{self.anchor}").detach())
-        advantages = batch.token_advantages
-        up, down = ratio > 1 + self.epsilon_high, ratio < 1 - self.epsilon_low
-        return ~(((advantages > 0) & up) | ((advantages < 0) & down))
+        return ~Clip(self.epsilon_low, self.epsilon_high).closed(ratio, batch.token_advantages)
 
 
 @dataclass(frozen=True)

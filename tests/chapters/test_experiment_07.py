@@ -10,17 +10,15 @@ from rlnotes.chapters.c07 import readings
 from rlnotes.chapters.c07.live import live_run
 from rlnotes.chapters.c07.penalty_gradients import mean_gradient, policy_of
 from rlnotes.chapters.c07.readings import frontier
-from rlnotes.chapters.c07.rounds import chances, held_out, shipped_start, start_chances
+from rlnotes.chapters.c07.rounds import chances, held_out, start_chances
 from rlnotes.chapters.c07.studies import BETAS, TWICE
 from rlnotes.exact import tokens
 from rlnotes.exact.groups import mean_deviation
 from rlnotes.exact.token_divergences import sequence_kl
-from rlnotes.lm.config import preset_config
-from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import token_logp
-from rlnotes.lm.tasks import Needle
-from rlnotes.lm.warm_start import load_weights
+from rlnotes.lm.tasks import Misled, Needle
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives import PG_IS, Batch, KLPenalty, policy_loss
 from rlnotes.studies.contest import STARTS, less
 from rlnotes.studies.tables import Table, died, load_rows, load_table
@@ -38,10 +36,9 @@ def test_the_frontier_is_where_the_best_policy_is_and_a_penalty_of_its_slope_tou
 
 def test_what_is_best_on_needle_and_that_k1_in_the_reward_ends_there():
     task = Needle()
-    policy = Transformer(preset_config("tiny", len(task.vocabulary), task.prompt_length + task.max_response_length))
     asked = task.sample(64, torch.Generator().manual_seed(0), "heldout").prompts
     for start in range(STARTS):
-        load_weights(policy, "needle", task.size, "tiny", start)
+        policy = shipped_start("needle", start=start)
         with torch.no_grad():
             logp = token_logp(policy, Rollout.of_responses(asked, task.solve(asked), task.vocabulary.eos))
         assert logp[:, : task.size].exp() == pytest.approx(task.rare, rel=0.06)
@@ -133,7 +130,7 @@ def test_in_pairs_a_penalty_has_its_own_weight_and_in_groups_of_16_less_of_it():
 
 
 def test_the_share_of_equal_groups_is_a_mean_over_prompts():
-    task, policy, _ = shipped_start()
+    task, policy = Misled(), shipped_start("misled")
     p = chances(policy, task, held_out(task)).double().numpy()
     assert (round(p.mean(), 2), round(float(np.median(p)), 3)) == (0.06, 0.001)
     found = [round(row[name], 2) for row in readings.equal_shares(p, (16, 64)) for name in list(row)[1:]]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlnotes.chapters.c06.one_round_runs import arm_row
-from rlnotes.chapters.c06.rounds import one_round, ratios_of, shipped_start
+from rlnotes.chapters.c06.rounds import one_round, ratios_of
 from rlnotes.control.collector import Collector, make_envs, make_network
 from rlnotes.control.exact_surrogates import gated_surrogate
 from rlnotes.control.ppo import PPOConfig, ppo, ppo_loss
@@ -19,14 +19,12 @@ from rlnotes.exact import mdp as exact
 from rlnotes.exact.gymnasium_mdp import from_gymnasium
 from rlnotes.exact.pathologies import trajectory_weight_law
 from rlnotes.exact.random_mdps import random_mdp, random_policy
-from rlnotes.lm.config import preset_config
 from rlnotes.lm.critic import Critic, exact_values, token_advantages
 from rlnotes.lm.instruments import instruments
-from rlnotes.lm.model import Transformer
 from rlnotes.lm.sampler import Sampler, token_logp
-from rlnotes.lm.tasks import Reverse
+from rlnotes.lm.tasks import Misled, Reverse
 from rlnotes.lm.token_ppo import TokenPPOConfig, token_ppo
-from rlnotes.lm.warm_start import load_weights
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives.gates import Clip, Gate, no_gate
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
@@ -59,7 +57,7 @@ def test_chapter_06_the_clip_is_slower_and_holds_and_without_it_rounds_fall(seed
     """The live loop: from a start that is sure of wrong answers, with and without a clip."""
     found = {}
     for clip in (0.2, None):
-        task, policy = shipped_start()
+        task, policy = Misled(), shipped_start("misled")
         config = TokenPPOConfig(steps=14, learning_rate=6e-4, lam=1.0, clip=clip, seed=seed)
         found[clip] = list(instruments(token_ppo(config, task, policy, Critic(policy)), task, policy))
     held, free = found[0.2], found[None]
@@ -71,7 +69,7 @@ def test_chapter_06_the_clip_is_slower_and_holds_and_without_it_rounds_fall(seed
 @pytest.mark.slow
 def test_chapter_06_one_rare_token_rules_the_estimate_of_the_last_round():
     """The reading ``estimated`` of ``instruments``, token by token."""
-    task, policy = shipped_start()
+    task, policy = Misled(), shipped_start("misled")
     generator, sampler = torch.Generator().manual_seed(0), Sampler(task.max_response_length, task.vocabulary.eos)
     old, terms, ratio = deepcopy(policy), torch.zeros(0), torch.zeros(0)
     for _ in token_ppo(TokenPPOConfig(steps=14, learning_rate=6e-4, lam=1.0, clip=None), task, policy, Critic(policy)):
@@ -122,9 +120,7 @@ def test_chapter_06_on_an_eighth_seed_k3_is_too_high_and_the_penalty_costs_nothi
 @SEEDS
 def test_chapter_06_a_transformer_and_its_critic_learn_from_twenty_rollouts(seed: int):
     """The critic learns the mean reward, and hardly tells right prefixes from wrong ones."""
-    task = Reverse(8)
-    policy = Transformer(preset_config("tiny", len(task.vocabulary), 18))
-    load_weights(policy, "reverse", 8, "tiny")
+    task, policy = Reverse(8), shipped_start("reverse", 8)
     critic = Critic(policy)
     rows = list(token_ppo(TokenPPOConfig(seed=seed), task, policy, critic))
     assert rows[0]["reward"] < 0.5

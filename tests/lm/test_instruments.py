@@ -6,15 +6,16 @@ from itertools import islice
 import pytest
 import torch
 
-from rlnotes.chapters.c06.rounds import shipped_start
 from rlnotes.lm.critic import Critic
 from rlnotes.lm.instruments import instruments
+from rlnotes.lm.tasks import Misled
 from rlnotes.lm.token_ppo import TokenPPOConfig, token_ppo
+from rlnotes.lm.warm_start import shipped_start
 
 
 def moved(size: float) -> dict[str, float]:
     """Readings of one round that moves the weights along PPO's own update, ``size`` times as far."""
-    task, policy = shipped_start()
+    task, policy = Misled(), shipped_start("misled")
 
     def one_round():
         goal = deepcopy(policy)
@@ -45,7 +46,7 @@ def test_of_a_small_move_the_promise_is_the_change():
 
 def test_the_promise_is_the_surrogate_summed_over_every_next_token():
     """By its definition: for each prefix of the answer, how likely it is, times the sum over tokens of (pi - mu) A."""
-    task, policy = shipped_start()
+    task, policy = Misled(), shipped_start("misled")
     old, surrogate = deepcopy(policy), 0.0
     (row,) = instruments(token_ppo(TokenPPOConfig(steps=1, prompts=64), task, policy, Critic(policy)), task, policy, 3)
     prompts = task.sample(3, torch.Generator().manual_seed(0), "heldout").prompts
@@ -65,7 +66,7 @@ def test_the_promise_is_the_surrogate_summed_over_every_next_token():
 
 
 def test_readings_are_of_each_round_alone():
-    task, policy = shipped_start()
+    task, policy = Misled(), shipped_start("misled")
     run = token_ppo(TokenPPOConfig(steps=3, prompts=64), task, policy, Critic(policy))
     first, second, third = islice(instruments(run, task, policy, prompts=64), 3)
     assert {"step", "reward", "clipped", "kl", "outside", "promised", "change", "J"} <= set(third)

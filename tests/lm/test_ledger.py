@@ -9,7 +9,7 @@ from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.tasks import Ledger, Misled
 from rlnotes.lm.trainer import Trainer
-from rlnotes.lm.warm_start import SHIPPED, file_name, starts, warm_schedule
+from rlnotes.lm.warm_start import SHIPPED, file_name, shipped_start, starts, warm_schedule
 
 TASK = Ledger()
 
@@ -80,6 +80,9 @@ def test_starts_are_numbered_without_a_gap_and_one_that_is_not_there_is_refused(
         Trainer(TrainConfig(task="misled", start=there))
     with pytest.raises(ValueError, match="start is -1"):
         TrainConfig(start=-1)
+    for start in (-1, there):
+        with pytest.raises(ValueError, match=f"start is {start}, and with the package come {there} of misled"):
+            shipped_start("misled", start=start)
 
 
 def test_a_start_is_weights_of_its_own_whatever_the_seed():
@@ -87,6 +90,7 @@ def test_a_start_is_weights_of_its_own_whatever_the_seed():
     assert not torch.equal(*weights)
     again = Trainer(TrainConfig(task="misled", start=1, seed=7)).model.state_dict()["head.weight"]
     assert torch.equal(weights[1], again)
+    assert torch.equal(weights[1], shipped_start("misled", start=1).state_dict()["head.weight"])
 
 
 def test_milder_demonstrations_are_chances_for_each_letter():

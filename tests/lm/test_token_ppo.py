@@ -17,7 +17,7 @@ from rlnotes.lm.rollout import Rollout, response_mask
 from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Reverse, ShortReverse
 from rlnotes.lm.token_ppo import TokenPPOConfig, closed_share, look, token_ppo
-from rlnotes.lm.warm_start import load_weights
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives import PPO_CLIP, Batch, policy_loss
 from rlnotes.objectives.values import clipped_value_loss
 
@@ -34,10 +34,7 @@ def random_model(task: Reverse, seed: int = 0) -> Transformer:
 
 
 def shipped() -> tuple[Reverse, Transformer]:
-    task = Reverse(8)
-    policy = Transformer(preset_config("tiny", len(task.vocabulary), 18))
-    load_weights(policy, "reverse", 8, "tiny")
-    return task, policy
+    return Reverse(8), shipped_start("reverse", 8)
 
 
 def sampled(task: Reverse, model: Transformer, n: int = 32, seed: int = 0) -> Rollout:

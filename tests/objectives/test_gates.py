@@ -18,6 +18,15 @@ def value_and_gradient(gate: Gate, ratios: np.ndarray, advantage: float) -> tupl
     return surrogate.detach().numpy(), gradient.numpy()
 
 
+@pytest.mark.parametrize("dual", [None, 3.5])
+def test_a_clip_is_closed_where_it_has_no_gradient(dual: float | None):
+    gate, r = Clip(0.25, 0.5, dual), torch.from_numpy(RATIOS)
+    for advantage in (1.5, -1.5, 0.0):
+        _, gradient = value_and_gradient(gate, RATIOS, advantage)
+        closed = gate.closed(r, torch.full_like(r, advantage)).numpy()
+        assert (closed == ((gradient == 0) & (advantage != 0))).all(), (advantage, gradient)
+
+
 @pytest.mark.parametrize("advantage", [1.5, -1.5])
 def test_the_cap_weighs_by_the_clamped_ratio(advantage: float):
     value, gradient = value_and_gradient(Cap(low=0.5, high=3.0), RATIOS, advantage)

@@ -29,6 +29,7 @@ from rlnotes.objectives import (
 )
 from rlnotes.objectives.aggregations import constant, response_mean, response_sum, token_mean
 from rlnotes.objectives.gates import Clip
+from rlnotes.objectives.masks import ClipMask
 
 
 def batch(**changes: Any) -> Batch:
@@ -126,6 +127,7 @@ def test_what_an_objective_lacks_is_named():
         (lambda: Choices(anchor="old"), "anchor is 'old'; choose 'behavior', 'proximal' or 'current'"),  # pyright: ignore
         (lambda: Clip(epsilon_low=1.2), "epsilon_low is 1.2"),
         (lambda: Clip(epsilon_high=-0.1), "epsilon_high is -0.1"),
+        (lambda: ClipMask(epsilon_low=1.2), "epsilon_low is 1.2"),
         (lambda: Clip(0.2, 0.2, dual=1.1), "dual is 1.1; it must be greater than 1 \\+ epsilon_high = 1.2"),
         (lambda: Choices(divide_by="some"), "divide_by is 'some'; choose 'all' or 'kept'"),  # pyright: ignore
         (lambda: Choices(entropy=-0.1), "entropy is -0.1; it must not be negative"),

@@ -9,27 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlnotes.lm.config import preset_config
 from rlnotes.lm.critic import Critic, exact_values, token_advantages
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Reverse
-from rlnotes.lm.warm_start import load_weights
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.studies.store import store_rows
 
 LOOKS = (320, 2080)  # updates of the critic
 LAMS = (1.0, 0.95, 0.5, 0.0)
 SEEDS = (0, 1, 2)
 ROUND = 16  # updates on 256 responses, four passes in four parts, as in the loop
-
-
-def frozen_start() -> tuple[Reverse, Transformer]:
-    """The task, and the policy that comes with the package: about one response in three is right."""
-    task = Reverse(8)
-    policy = Transformer(preset_config("tiny", len(task.vocabulary), task.prompt_length + task.max_response_length))
-    load_weights(policy, "reverse", 8, "tiny")
-    return task, policy
 
 
 def responses(task: Reverse, policy: Transformer, n: int, data: torch.Generator, split: Any = "train") -> Rollout:
@@ -79,7 +70,7 @@ def judged(task: Reverse, policy: Transformer, values: Tensor, true: Tensor, rol
 
 def rows() -> Iterator[dict[str, Any]]:
     """The exact critic first, then one that says the mean reward everywhere, then trained ones."""
-    task, policy = frozen_start()
+    task, policy = Reverse(8), shipped_start("reverse", 8)
     rollout = responses(task, policy, 2048, torch.Generator().manual_seed(1000), "heldout")
     with torch.no_grad():
         true = exact_values(policy, task, rollout)

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from rlnotes.chapters.c06.experiment import in_columns
-from rlnotes.chapters.c06.rounds import shipped_start
 from rlnotes.lm.critic import Critic
 from rlnotes.lm.instruments import instruments
+from rlnotes.lm.tasks import Misled
 from rlnotes.lm.token_ppo import TokenPPOConfig, token_ppo
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.studies.store import store_rows
 
 SEEDS = range(6)
@@ -22,7 +23,7 @@ def live_run(arm: str, seed: int) -> dict[str, Any]:
     """One run of the chapter's loop, 14 rounds of 256 responses: ``kl`` is exact and held out, ``kl_round`` k3's
     estimate after the round, and ``kl_steps`` what verl logs.
     """
-    task, policy = shipped_start()
+    task, policy = Misled(), shipped_start("misled")
     config = TokenPPOConfig(steps=14, learning_rate=6e-4, lam=1.0, clip=ARMS[arm], seed=seed)
     rounds = (row | dict(kl_round=row["kl"]) for row in token_ppo(config, task, policy, Critic(policy)))
     found = [{name: row[name] for name in READ} for row in instruments(rounds, task, policy)]

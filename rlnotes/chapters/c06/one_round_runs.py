@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlnotes.chapters.c06.rounds import Round, exact_kl, fresh_round, heldout_J, one_round, ratios_of, shipped_start
+from rlnotes.chapters.c06.rounds import Round, exact_kl, fresh_round, heldout_J, one_round, ratios_of
 from rlnotes.estimators.divergences import kl_estimate
 from rlnotes.lm.sampler import token_logp
+from rlnotes.lm.warm_start import shipped_start
+from rlnotes.objectives.gates import Clip
 from rlnotes.studies.store import store_rows
 
 SEEDS = range(7)
@@ -80,8 +82,7 @@ def drift_row(made: Round, seed: int, way: str) -> dict[str, Any]:
         log_ratio = token_logp(policy, made.rollout) - made.rollout.logp_behavior
         seen.append(log_ratio.detach())
         if update == 1:
-            r = log_ratio.detach().exp()
-            closed = mask & (((A > 0) & (r > 1.2)) | ((A < 0) & (r < 0.8)))
+            closed = mask & Clip(0.2, 0.2).closed(log_ratio.detach().exp(), A)
         objective = clipped_mean(log_ratio.exp(), A, mask & ~closed if held else mask, 0.2)
         step(optimizer, -objective * (weight if update else 1.0))
     further = ((seen[8] - seen[1]) * A.sign())[closed]
@@ -95,7 +96,7 @@ def arm_row(made: Round, seed: int, arm: str) -> dict[str, Any]:
     """
     epsilon, limit, beta = ARMS[arm]
     policy, mask, A = deepcopy(made.policy), made.rollout.mask, made.advantages
-    reference = shipped_start()[1]
+    reference = shipped_start("misled")
     with torch.no_grad():
         logp_ref = token_logp(reference, made.rollout)
     optimizer = torch.optim.Adam(policy.parameters(), RATE)

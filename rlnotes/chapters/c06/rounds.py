@@ -9,14 +9,13 @@ from torch import Tensor
 
 from rlnotes.estimators.score_function import normalize_advantages
 from rlnotes.exact.divergences import kl
-from rlnotes.lm.config import preset_config
 from rlnotes.lm.critic import Critic, answer_logp, token_advantages
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, response_logits, token_logp
 from rlnotes.lm.tasks import Misled
 from rlnotes.lm.token_ppo import TokenPPOConfig, token_ppo
-from rlnotes.lm.warm_start import load_weights
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives.gates import Clip
 
 
@@ -31,17 +30,9 @@ class Round:
     advantages: Tensor
 
 
-def shipped_start() -> tuple[Misled, Transformer]:
-    """The task of the chapter and the policy that comes with the package, which is sure of wrong answers."""
-    task = Misled()
-    policy = Transformer(preset_config("tiny", len(task.vocabulary), task.prompt_length + task.max_response_length))
-    load_weights(policy, "misled", task.size, "tiny")
-    return task, policy
-
-
 def one_round(n: int = 86, rounds: int = 4, seed: int = 0) -> Round:
     """A round of PPO: after ``rounds`` of training, ``n`` fresh responses."""
-    task, policy = shipped_start()
+    task, policy = Misled(), shipped_start("misled")
     critic = Critic(policy)
     for _ in token_ppo(TokenPPOConfig(steps=rounds, learning_rate=6e-4, seed=seed), task, policy, critic):
         pass

@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 
-from rlnotes.chapters.c07.rounds import chances, held_out, shipped_start
+from rlnotes.chapters.c07.rounds import chances, held_out
 from rlnotes.estimators.baselines import group_mean_std
-from rlnotes.lm.sampler import token_logp
+from rlnotes.lm.sampler import Sampler, token_logp
+from rlnotes.lm.tasks import Misled
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives import GRPO, Batch, policy_loss
 from rlnotes.studies.store import store_rows
 
@@ -21,7 +23,8 @@ READ = ("loss", "gradient norm", "equal groups", "J")
 
 def live_run(seed: int, steps: int = STEPS) -> Iterator[dict[str, Any]]:
     """The chapter's loop by the package's functions: the numbers of each step, ``J`` after it."""
-    task, policy, sampler = shipped_start()
+    task, policy = Misled(), shipped_start("misled")
+    sampler = Sampler(task.max_response_length, task.vocabulary.eos)
     data, tokens = (torch.Generator().manual_seed(2 * seed + i) for i in (0, 1))
     optimizer = torch.optim.Adam(policy.parameters(), RATE)
     asked = held_out(task)
@@ -42,7 +45,7 @@ def live_run(seed: int, steps: int = STEPS) -> Iterator[dict[str, Any]]:
 
 def rows() -> Iterator[dict[str, Any]]:
     """A row for each run, a list for each number."""
-    task, policy, _ = shipped_start()
+    task, policy = Misled(), shipped_start("misled")
     start = chances(policy, task, held_out(task)).mean().item()
     for seed in SEEDS:
         found = list(live_run(seed))

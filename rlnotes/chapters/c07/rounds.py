@@ -7,24 +7,13 @@ import torch
 from torch import Tensor
 
 from rlnotes.estimators.baselines import group_mean, group_mean_std
-from rlnotes.lm.config import preset_config
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Misled
-from rlnotes.lm.warm_start import load_weights
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives import GRPO, Batch, policy_loss
 from rlnotes.studies.contest import STARTS
-
-
-def shipped_start(start: int = 0) -> tuple[Misled, Transformer, Sampler]:
-    """The task of the chapter, a policy that comes with the package, which is sure of wrong answers, and what samples
-    from it.
-    """
-    task = Misled()
-    policy = Transformer(preset_config("tiny", len(task.vocabulary), task.prompt_length + task.max_response_length))
-    load_weights(policy, "misled", task.size, "tiny", start)
-    return task, policy, Sampler(task.max_response_length, task.vocabulary.eos)
 
 
 @torch.no_grad()
@@ -38,7 +27,7 @@ def start_chances(prompts: int = 512) -> list[np.ndarray]:
     """:func:`chances` of each of the three starts, (prompts,) each."""
     task = Misled()
     asked = held_out(task, prompts)
-    return [chances(shipped_start(i)[1], task, asked).double().numpy() for i in range(STARTS)]
+    return [chances(shipped_start("misled", start=i), task, asked).double().numpy() for i in range(STARTS)]
 
 
 def held_out(task: Misled, n: int = 256) -> Tensor:
@@ -57,7 +46,8 @@ def factors_of_a_scale(scale: float = 100.0) -> tuple[float, float]:
     """By what factor that norm grows with the rewards times ``scale``, on one rollout: with the group's mean and
     standard deviation, and with its mean only.
     """
-    task, policy, sampler = shipped_start()
+    task, policy = Misled(), shipped_start("misled")
+    sampler = Sampler(task.max_response_length, task.vocabulary.eos)
     prompts = task.sample(32, torch.Generator().manual_seed(0)).prompts
     rollout = sampler.sample(policy, prompts, 16, torch.Generator().manual_seed(1))
     rewards = task.reward(rollout)

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlnotes.chapters.c08.ramble import SAMPLER, TASK, accuracy, lengths, shipped_start
+from rlnotes.chapters.c08.ramble import SAMPLER, TASK, accuracy, lengths
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.sampler import token_logp
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.studies.store import store_rows
 
 SHARES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -35,7 +36,7 @@ def train(
     """The loop as the chapter has it, on 16 groups of 16. Of each step the lengths of its rollout, and every three
     steps the exact accuracy on held-out prompts after it.
     """
-    policy, draws, rows = shipped_start(), torch.Generator().manual_seed(seed), []
+    policy, draws, rows = shipped_start("ramble"), torch.Generator().manual_seed(seed), []
     optimizer = make_optimizer(policy.parameters(), rate, weight_decay=0.0)
     for step in range(1, steps + 1):
         rollout = SAMPLER.sample(policy, TASK.sample(16, draws).prompts, 16, draws)

@@ -5,26 +5,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlnotes.lm.config import preset_config
 from rlnotes.lm.enumeration import every_prompt
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Split
 from rlnotes.lm.tasks.ramble import Ramble
-from rlnotes.lm.warm_start import load_weights
 
 TASK = Ramble()
 SAMPLER = Sampler(TASK.max_response_length, TASK.vocabulary.eos)
 HELD_OUT = every_prompt(TASK, "heldout")
 RESPONSES = 200  # to each held-out prompt, from which lengths are measured
-
-
-def shipped_start() -> Transformer:
-    """The policy that comes with the package."""
-    policy = Transformer(preset_config("tiny", len(TASK.vocabulary), TASK.prompt_length + TASK.max_response_length))
-    load_weights(policy, "ramble", TASK.size, "tiny")
-    return policy
 
 
 def accuracy(policy: Transformer, split: Split = "heldout") -> Tensor:

@@ -78,9 +78,10 @@ def at_equal_tokens(role: str, denominator: str) -> tuple[np.ndarray, np.ndarray
 @cache
 def start() -> float:
     """The accuracy before the first step, exact."""
-    from rlnotes.chapters.c08.ramble import accuracy, shipped_start  # only here: it needs torch
+    from rlnotes.chapters.c08.ramble import accuracy  # only here: it needs torch
+    from rlnotes.lm.warm_start import shipped_start
 
-    return accuracy(shipped_start()).item()
+    return accuracy(shipped_start("ramble")).item()
 
 
 def lengths_in_short(role: str) -> Rows:

@@ -17,17 +17,16 @@ from rlnotes.chapters.c09.rounds import (
     PIECES,
     TASK,
     accuracy,
-    closed,
-    k3,
     log_ratios,
     moved,
     parts,
     sample,
     scatter,
-    shipped_start,
 )
+from rlnotes.estimators.divergences import kl_estimate
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.sampler import token_logp
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives import GSPO, Batch, policy_loss
 from rlnotes.objectives.gates import Clip
 from rlnotes.studies.contest import STARTS
@@ -45,7 +44,7 @@ Numbers = dict[str, float]
 @cache
 def begun(start: int) -> dict[str, float]:
     """Sampled and greedy accuracy of a start."""
-    policy = shipped_start(start)
+    policy = shipped_start("ledger", start=start)
     return dict(start=accuracy(policy), greedy=accuracy(policy, greedy=True))
 
 
@@ -53,25 +52,26 @@ def train(arm: str, seed: int, count: int = ROUNDS) -> tuple[Transformer, list[N
     """As many rounds of the chapter's loop as ``count`` says: the policy, numbers of each round, and those of its
     lengths. A range that is ``measured`` is sigma / sqrt(T) of the round before.
     """
-    policy, draws = shipped_start(seed % STARTS), torch.Generator().manual_seed(seed)
+    policy, draws = shipped_start("ledger", start=seed % STARTS), torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(policy.parameters(), RATE, (0.9, 0.95), weight_decay=0.0)
     cut = (1, 1) if arm.endswith("one update") else (PASSES, PIECES)
     epsilon, rounds, lengths = RANGES[arm], [], []
     for _ in range(count):
         rollout, A = sample(policy, draws)
-        choices, shares, seen = replace(GSPO, gate=Clip(epsilon, epsilon)), [], torch.zeros(1)
+        gate, shares, seen = Clip(epsilon, epsilon), [], torch.zeros(1)
         for part, own in parts(rollout, A, draws, *cut):
             batch = Batch(token_logp(policy, part), part.mask, own, part.logp_behavior)
             optimizer.zero_grad()
-            policy_loss(choices, batch).backward()
+            policy_loss(replace(GSPO, gate=gate), batch).backward()
             log_r = (batch.logp.detach() - part.logp_behavior) * part.mask
-            shut = closed(log_r.sum(1) / part.mask.sum(1), own, epsilon, epsilon)
+            shut = gate.closed((log_r.sum(1) / part.mask.sum(1)).exp(), own)
             shares += [shut[own != 0].float().mean().item()] * bool((own != 0).any())
             seen = log_r[part.mask]
             torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
             optimizer.step()
         found = {"range": epsilon, "reward": TASK.reward(rollout).mean().item(), "clip fraction": fmean(shares)}
-        rounds.append(found | {"KL at the last update": k3(seen)} | moved(policy, rollout, A, epsilon))
+        found["KL at the last update"] = kl_estimate(-seen, "k3").mean().item()
+        rounds.append(found | moved(policy, rollout, A, epsilon))
         log_r, length = log_ratios(policy, rollout), rollout.mask.sum(1)
         inside = [(length >= low) & (length <= high) for low, high in BINS]
         lengths.append([scatter(log_r[rows], rollout.mask[rows]) for rows in inside if rows.sum() > FEWEST])

@@ -1,4 +1,4 @@
-"""The long task of chapter 09: its start, what a round samples, how far the updates on it went, and what came of it."""
+"""The long task of chapter 09: what a round samples, how far the updates on it went, and what came of it."""
 
 from collections.abc import Iterator
 
@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from rlnotes.estimators.baselines import group_mean_std
+from rlnotes.estimators.divergences import kl_estimate
 from rlnotes.exact.gaussian_ratios import closed_share
 from rlnotes.lm.behavior import Behavior
-from rlnotes.lm.config import preset_config
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout, SamplingTransform
 from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks.ledger import Ledger
-from rlnotes.lm.warm_start import load_weights
+from rlnotes.objectives.gates import Clip
 
 TASK = Ledger()
 SAMPLER = Sampler(TASK.max_response_length, TASK.vocabulary.eos)
@@ -21,13 +21,6 @@ PROMPTS, GROUP, PASSES, PIECES = 16, 8, 2, 4  # of a round
 HELD_OUT = 512  # prompts, one response to each
 GLUED = 2000  # responses of each length
 AT_ONCE = 0.2  # of a token's ratio: what a clip made for tokens lets pass
-
-
-def shipped_start(start: int = 0) -> Transformer:
-    """A policy that comes with the package, one of three."""
-    policy = Transformer(preset_config("tiny", len(TASK.vocabulary), TASK.prompt_length + TASK.max_response_length))
-    load_weights(policy, "ledger", TASK.size, "tiny", start)
-    return policy
 
 
 def sample(
@@ -57,17 +50,6 @@ def log_ratios(policy: Transformer, rollout: Rollout) -> Tensor:
     return (token_logp(policy, rollout) - rollout.logp_behavior) * rollout.mask
 
 
-def k3(log_r: Tensor) -> float:
-    """The KL of a token, mu to pi, from log-ratios of tokens that mu drew, in nats; about half their mean square."""
-    return (log_r.expm1() - log_r).mean().item()
-
-
-def closed(log_ratio: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
-    """Where a clip of ``[1 - low, 1 + high]`` gives no gradient: bool, in the shape of both."""
-    ratio = log_ratio.exp()
-    return ((advantages > 0) & (ratio > 1 + high)) | ((advantages < 0) & (ratio < 1 - low))
-
-
 def scatter(log_r: Tensor, mask: Tensor) -> dict[str, float]:
     """Of the log-ratios (N, T) of some responses: their mean length, the standard deviation ``sigma`` of a token's,
     that of the responses' means, and what the latter would be if tokens were uncorrelated and responses equally long.
@@ -83,11 +65,11 @@ def moved(policy: Transformer, rollout: Rollout, advantages: Tensor, epsilon: fl
     the share of tokens whose ratio is more than 0.2 from 1, and the KL of a token, in nats, by k3.
     """
     log_r, active = log_ratios(policy, rollout), advantages != 0
-    bar = log_r.sum(1) / rollout.mask.sum(1)
+    bar_r = (log_r.sum(1) / rollout.mask.sum(1)).exp()
     own = log_r[rollout.mask]
-    found = {"closed": closed(bar, advantages, epsilon, epsilon)[active].float().mean().item()}
+    found = {"closed": Clip(epsilon, epsilon).closed(bar_r, advantages)[active].float().mean().item()}
     found["tokens beyond 0.2"] = ((own.exp() - 1).abs() > AT_ONCE).float().mean().item()
-    return found | scatter(log_r, rollout.mask) | {"KL": k3(own)}
+    return found | scatter(log_r, rollout.mask) | {"KL": kl_estimate(-own, "k3").mean().item()}
 
 
 def glued_gates(log_r: Tensor, mask: Tensor, right: Tensor, low: float, high: float) -> list[dict[str, float]]:

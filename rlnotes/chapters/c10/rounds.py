@@ -11,6 +11,7 @@ from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.rollout import SamplingTransform
 from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
+from rlnotes.objectives.gates import Clip
 
 Gate = Callable[[Tensor, Tensor], Tensor]  # ratios and advantages to what r A is multiplied by
 
@@ -20,7 +21,7 @@ PARTS, HELD_OUT, LARGE = 4, 512, 10**6  # parts of a pass, prompts of a measurem
 
 def clip(r: Tensor, A: Tensor) -> Tensor:
     """The gate of GRPO's clip at 0.2: 0 where a token has gone far the way its advantage asks, else 1."""
-    return 1.0 - ((A > 0) & (r > 1.2) | (A < 0) & (r < 0.8)).to(r)
+    return 1.0 - Clip(0.2, 0.2).closed(r, A).to(r)
 
 
 def soft(r: Tensor, A: Tensor, tau: float = 1.0) -> Tensor:

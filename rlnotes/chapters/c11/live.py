@@ -12,12 +12,11 @@ from torch import Tensor
 
 from rlnotes.estimators.baselines import group_mean
 from rlnotes.estimators.importance import balanced_cap
-from rlnotes.lm.config import preset_config
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Misled
-from rlnotes.lm.warm_start import load_weights
+from rlnotes.lm.warm_start import shipped_start
 
 TASK = Misled()
 SAMPLER = Sampler(TASK.max_response_length, TASK.vocabulary.eos)
@@ -33,13 +32,6 @@ WEIGHTS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 RATES = {"uncorrected": 1e-4, "token": 2e-4, "response": 8e-4, "response, C = 2": 4e-4}
 """the best ones of the contest 11_corrections on misled with data that are 64 updates old"""
-
-
-def shipped_start() -> Transformer:
-    """The policy that comes with the package, which is sure of wrong answers."""
-    policy = Transformer(preset_config("tiny", len(TASK.vocabulary), TASK.prompt_length + TASK.max_response_length))
-    load_weights(policy, "misled", TASK.size, "tiny", 0)
-    return policy
 
 
 @torch.no_grad()
@@ -60,7 +52,7 @@ class Trained(NamedTuple):
 
 def train(weight: Callable[[Tensor], Tensor], rate: float, seed: int, rounds: int = ROUNDS, age: int = AGE) -> Trained:
     """The loop as the chapter has it: four passes of four minibatches over each rollout of 512 responses."""
-    policy, draws = shipped_start(), torch.Generator().manual_seed(seed)
+    policy, draws = shipped_start("misled"), torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(policy.parameters(), rate, weight_decay=0.0)
     versions, J = [deepcopy(policy)] * age, []
     for _ in range(rounds):

@@ -5,12 +5,10 @@
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import torch
 
-from rlnotes.chapters.c07.rounds import shipped_start
 from rlnotes.chapters.c12.promise import fixed_prompts, mean_lag, sides
 from rlnotes.estimators.baselines import group_mean_std
 from rlnotes.lm.behavior import Behavior, VersionMixture
@@ -19,6 +17,7 @@ from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Misled
 from rlnotes.lm.versions import Snapshots
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.studies.contest import STARTS
 from rlnotes.studies.store import store_rows
 
@@ -39,9 +38,9 @@ def lagging_start(
     """The task, a policy that comes with the package, what samples from weights ``lags`` updates old, equally many
     responses each, the past where those weights will be, and the draws.
     """
-    task, policy, sampler = shipped_start(start)
+    task, policy = Misled(), shipped_start("misled", start=start)
     mixture = VersionMixture(tuple(lags), [1 / len(lags)] * len(lags))
-    sampler = replace(sampler, behavior=Behavior(mixture=mixture))
+    sampler = Sampler(task.max_response_length, task.vocabulary.eos, behavior=Behavior(mixture=mixture))
     return task, policy, sampler, Snapshots(max(lags)), torch.Generator().manual_seed(seed)
 
 
