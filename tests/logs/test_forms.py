@@ -76,17 +76,22 @@ def verl_file() -> str:
 
 
 def openrlhf_console() -> str:
-    """The last line as somebody shortened it."""
-    lines = [f"2026-08-13 INFO ppo_trainer.py:547] ✨ Global step {i}: {row}" for i, row in numbered(OPENRLHF)]
+    """As Ray passes it on; the last line as somebody shortened it."""
+    lines = [
+        f"(PPOTrainer pid=1) 2026-08-13 INFO ppo_trainer.py:547] ✨ Global step {i}: {row}"
+        for i, row in numbered(OPENRLHF)
+    ]
     return "\n".join(lines).removesuffix("}") + ", ...}"
 
 
 def slime_console() -> str:
+    """As Ray passes it on: coloured, with a count of workers that say the same."""
     said = []
     for i, row in numbered(SLIME):
         said.append(f"[2026-08-21 10:00:0{i}] rollout_metrics.py:268 - perf {i}: {row}")
         said.append(
-            f"[2026-08-21 10:00:0{i}] model.py:918 - step {i}: {{'train/pg_loss': 0.001, 'train/grad_norm': 0.5}}"
+            f"\x1b[36m(MegatronTrainRayActor pid=1)\x1b[0m [2026-08-21 10:00:0{i}] model.py:918 - step {i}: "
+            "{'train/pg_loss': nan, 'train/grad_norm': np.float64(0.5)}\x1b[32m [repeated 7x across cluster]\x1b[0m"
         )
     return "\n".join(said)
 
