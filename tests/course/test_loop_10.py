@@ -2,6 +2,7 @@
 statements hold.
 """
 
+import math
 from itertools import product
 from typing import Any
 
@@ -16,9 +17,11 @@ from rlnotes.chapters.c10.rounds import clip, measured, soft, start, train
 from rlnotes.exact import token_gradients, tokens
 from rlnotes.objectives.gates import Cap, Clip, Gate, Soft, SoftOneSided, no_gate
 from rlnotes.studies import load_table, paired_interval
+from rlnotes.studies.contest import chosen
 from rlnotes.studies.tables import load_rows
 
 CLIP, STRONG = Clip(0.2, 0.2), Soft(10.0, 10.5)
+LOOPS = tuple(product(("needle", "sort"), ("clip", "sapo")))
 
 
 def stored(task: str, gate: str) -> dict[str, Any]:
@@ -60,6 +63,10 @@ def test_chapter_10_what_the_stored_loops_show():
     assert (of("sort", "sapo", kind="greedy") < of("sort", "sapo", "before", "greedy")).all()
     assert all(np.mean(one) > 0.95 for task in ("needle", "sort") for one in logged(task, "sapo", "mean_gate"))
     assert all(0.95 < x < 1 for one in logged("sort", "sapo", "mean_gate") for x in one)
+    own = {pair: [readings.own_gate(one) for one in rows if (one["task"], one["gate"]) == pair] for pair in LOOPS}
+    assert own["sort", "clip"] == pytest.approx([0.93] * 6, abs=6e-3)
+    assert own["sort", "sapo"] == pytest.approx([0.98] * 6, abs=6e-3)
+    assert min(own["needle", "sapo"]) > 0.95 > 0.82 > max(own["needle", "clip"])
     most = {task: max(x for one in logged(task, "sapo", "bad") for x in one) for task in ("needle", "sort")}
     assert most["needle"] > 0.6 and most["sort"] < 0.17
 
@@ -76,6 +83,36 @@ def test_chapter_10_one_open_side_and_a_strong_gate_are_needed_on_sort_and_cost_
     assert {readings.lead("one-sided 10", task).word for task in ("needle", "ledger", "misled")} == {
         "not told", "within 0.03 of each other",
     }  # fmt: skip
+
+
+def test_chapter_10_what_is_not_behind_on_sort_in_the_mean_over_a_run_is_behind_at_the_end():
+    told = {
+        (arm, metric): readings.lead_at_the_end(arm, "sort", metric)
+        for arm, metric in product(("sapo", "one-sided 10", "one-sided 30"), ("accuracy", "greedy"))
+    }
+    behind = {("sapo", "accuracy"), ("one-sided 10", "accuracy"), ("one-sided 10", "greedy"), ("one-sided 30", "greedy")}
+    assert {pair for pair, verdict in told.items() if verdict.word == "worse"} == behind
+    assert abs(told["sapo", "greedy"].difference.value) < 0.005
+    greedy = [readings.end(arm, "sort", "greedy").mean() for arm in readings.ARMS.values()]
+    assert 0.8 < min(greedy) < 0.805 and 0.925 < max(greedy) < 0.935 < 0.95 < readings.begin("sort")["greedy"]
+    by_rate = {arm: readings.by_rate("sort")[arm] for arm in ("clip", "sapo")}
+    leads = [by_rate["clip"][rate] - by_rate["sapo"][rate] for rate in (5e-5, 1e-4, 2e-4)]
+    assert leads == pytest.approx([0.03, 0.15, 0.36], abs=5e-3)
+
+
+def test_chapter_10_what_the_means_of_three_tasks_do_not_say():
+    def leads(task: str, strength: int) -> float:
+        two, one = (readings.lead(f"{sides}-sided {strength}", task).difference.value for sides in ("two", "one"))
+        return two - one
+
+    assert [leads("needle", strength) for strength in (10, 30)] == pytest.approx([0.14, 0.25], abs=5e-3)
+    table = load_table("10_gates")
+    own = chosen(table)
+    sapo, clip = (table.mean(own["misled", name], "accuracy") for name in ("sapo", "grpo"))
+    assert (sapo < 0.1).sum() == 1 and (sapo > clip).sum() == 10 and len(sapo) == 12
+    for arm in ("clip", "sapo"):
+        ends = readings.end(arm, "ledger", "accuracy").reshape(-1, 3)  # seeds go round the three starts
+        assert ends[:, :2].min() > 0.95 and ends[:, 2].max() < 0.65
 
 
 def test_chapter_10_the_predictor_fails_where_it_was_not_made():
@@ -113,6 +150,11 @@ def test_chapter_10_only_the_clip_and_strong_gates_with_one_side_stop_and_bring_
     assert {*kinds} - back == {"two-sided 10", "two-sided 30"}
     grows = {name for name, gate in kinds.items() if path(gate, 1.0, 0.05, 1.0) > 2}
     assert grows == {"unclipped", "two-sided 1", "one-sided 1"}
+    for gate in (SoftOneSided(1.0, 30.0), Clip(0.2, math.inf)):  # a limit for each sign does all three
+        bad, back, good = path(gate, -1.0, 0.3, 1.0), path(gate, -1.0, 0.3, 2.5), path(gate, 1.0, 0.05, 1.0)
+        assert 0.7 < bad < 0.8 > back and good > 5
+    nearer = [path(kinds[name], -1.0, 0.3, 1.5) for name in ("two-sided 10", "two-sided 30")]
+    assert nearer[0] < 0.6 and nearer[1] > 1.4
 
 
 def push(gate: Gate, ratio: np.ndarray, advantage: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """What chapter 10 reads from its stored runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -34,17 +34,34 @@ def _results(task: str) -> dict[str, dict[str, Any]]:
     return {known[row["method"]]: row for row in results(_contest(task)) if row["task"] == task}
 
 
+def _named(arm: str, task: str) -> str:
+    """What a gate at its own rate is called in the table of its contest."""
+    table = _contest(task)
+    (name,) = (name for name in table.where(task=task, recipe=RECIPES[arm]) if name in table.rows)
+    return name
+
+
 def lead(arm: str, task: str) -> Verdict:
     """Mean accuracy of a gate's runs on a task less that of the clip's, each at its own rate, with its word."""
     table = _contest(task)
-    names = {table.labels[name]["recipe"]: name for name in table.rows if table.labels[name]["task"] == task}
-    ours, theirs = (table.mean(names[RECIPES[one]], "accuracy") for one in (arm, CLIP))
-    return judge(ours, theirs, table.settings["comparison"]["margin"], table.starts_of(names[RECIPES[arm]]))
+    ours, theirs = (table.mean(_named(one, task), "accuracy") for one in (arm, CLIP))
+    return judge(ours, theirs, table.settings["comparison"]["margin"], table.starts_of(_named(arm, task)))
+
+
+def end(arm: str, task: str, metric: str) -> np.ndarray:
+    """What each run of a gate had in the mean over its last three measurements, (runs,)."""
+    return _contest(task).last(_named(arm, task), metric)
+
+
+def lead_at_the_end(arm: str, task: str, metric: str) -> Verdict:
+    """:func:`end` of a gate's runs less that of the clip's. No margin was fixed for it."""
+    ours, theirs = (end(one, task, metric) for one in (arm, CLIP))
+    return judge(ours, theirs, clusters=_contest(task).starts_of(_named(arm, task)))
 
 
 def contest_in_short(*tasks: str, ends: bool = False) -> Rows:
     """A row for the start and for each gate: on each of ``tasks`` its rate, its mean accuracy and what that is less the
-    clip's, and how many of its runs died where any did; with ``ends`` the accuracy of the last measurement, too.
+    clip's, and how many of its runs died where any did; with ``ends`` the same of the end, sampled and greedy.
     """
     deadly = {task for task in tasks for row in _results(task).values() if row["died"][:1] not in ("", "0")}
     found: Rows = []
@@ -54,9 +71,14 @@ def contest_in_short(*tasks: str, ends: bool = False) -> Rows:
             own = _results(task)[arm]
             shown = {"rate": own["rate"] or None}
             shown |= {"died": own["died"] or None} if task in deadly else {}
-            shown |= {"end": own["sampled"], "end, greedy": own["greedy"]} if ends else {}
             shown |= {"mean": own["mean"], "less clip": None if arm == CLIP else own["less grpo"]}
-            row |= {f"{task}: {name}": value for name, value in shown.items()}
+            for metric, title, of in (
+                (("accuracy", "end", "sampled"), ("greedy", "greedy end", "greedy")) if ends else ()
+            ):
+                shown[title] = own[of] if arm == UNTRAINED else float(end(arm, task, metric).mean())
+                told = None if arm in (UNTRAINED, CLIP) else str(lead_at_the_end(arm, task, metric))
+                shown[f"{title}, less clip"] = told
+            row |= {f"{task}: {name}" if len(tasks) > 1 else name: value for name, value in shown.items()}
         found.append(row)
     return found
 
@@ -96,7 +118,7 @@ def loops() -> Rows:
 
 def logged() -> Rows:
     """A row for each task and gate of the loop: what is logged of the gate after each round, lowest to highest of all
-    rounds of six seeds.
+    rounds of six seeds; and the mean of the gate itself over each run.
     """
     titles = {"mean_gate": "mean of SAPO's gate", "bad": "A < 0 and r < 0.8", "good": "A > 0 and r > 1.2"}
     found: Rows = []
@@ -104,8 +126,16 @@ def logged() -> Rows:
         row: dict[str, Any] = {"task": task, "gate": gate}
         for key, title in titles.items():
             row[title] = _span([x for one in _runs(task, gate) for x in one[key] if x is not None])
-        found.append(row)
+        found.append(row | {"the gate itself, mean of a run": _span([own_gate(one) for one in _runs(task, gate)])})
     return found
+
+
+def own_gate(run: Mapping[str, Any]) -> float:
+    """Of a stored run of the loop: its gate, the clip's or SAPO's, in the mean over tokens and rounds."""
+    if run["gate"] == "sapo":
+        return float(np.mean([one for one in run["mean_gate"] if one is not None]))
+    held = [bad + good for bad, good in zip(run["bad"], run["good"], strict=True) if bad is not None]
+    return 1 - float(np.mean(held))
 
 
 def predictor() -> Rows:
