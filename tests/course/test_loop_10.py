@@ -90,7 +90,12 @@ def test_chapter_10_what_is_not_behind_on_sort_in_the_mean_over_a_run_is_behind_
         (arm, metric): readings.lead_at_the_end(arm, "sort", metric)
         for arm, metric in product(("sapo", "one-sided 10", "one-sided 30"), ("accuracy", "greedy"))
     }
-    behind = {("sapo", "accuracy"), ("one-sided 10", "accuracy"), ("one-sided 10", "greedy"), ("one-sided 30", "greedy")}
+    behind = {
+        ("sapo", "accuracy"),
+        ("one-sided 10", "accuracy"),
+        ("one-sided 10", "greedy"),
+        ("one-sided 30", "greedy"),
+    }
     assert {pair for pair, verdict in told.items() if verdict.word == "worse"} == behind
     assert abs(told["sapo", "greedy"].difference.value) < 0.005
     greedy = [readings.end(arm, "sort", "greedy").mean() for arm in readings.ARMS.values()]

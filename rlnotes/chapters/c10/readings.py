@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlnotes.chapters.c10.live import GATES, TASKS
+from rlnotes.studies import contest
 from rlnotes.studies.contest import UNTRAINED, results
 from rlnotes.studies.tables import Table, load_rows, load_table
 from rlnotes.studies.verdicts import Verdict, judge
@@ -18,6 +19,8 @@ CLIP, UNCLIPPED = "clip", "unclipped"
 ARMS = {"grpo": CLIP, "unclipped": UNCLIPPED, "sapo": "sapo", "sapo 10": "two-sided 10", "sapo 30": "two-sided 30"}
 ARMS |= {"sapo_one_sided": "one-sided 1", "sapo_one_sided 10": "one-sided 10", "sapo_one_sided 30": "one-sided 30"}
 RECIPES = {arm: recipe for recipe, arm in ARMS.items()}
+# metrics of the end, what the chapter calls them, and where `results` has them of the start
+ENDS = (("accuracy", "end", "sampled"), ("greedy", "greedy end", "greedy"))
 NEW = ("reverse", "ramble")  # tasks that had no part in the rule that is tried as a predictor
 
 Rows = list[dict[str, Any]]
@@ -34,18 +37,15 @@ def _results(task: str) -> dict[str, dict[str, Any]]:
     return {known[row["method"]]: row for row in results(_contest(task)) if row["task"] == task}
 
 
+@cache
 def _named(arm: str, task: str) -> str:
     """What a gate at its own rate is called in the table of its contest."""
-    table = _contest(task)
-    (name,) = (name for name in table.where(task=task, recipe=RECIPES[arm]) if name in table.rows)
-    return name
+    return contest.chosen(_contest(task))[task, RECIPES[arm]]
 
 
 def lead(arm: str, task: str) -> Verdict:
     """Mean accuracy of a gate's runs on a task less that of the clip's, each at its own rate, with its word."""
-    table = _contest(task)
-    ours, theirs = (table.mean(_named(one, task), "accuracy") for one in (arm, CLIP))
-    return judge(ours, theirs, table.settings["comparison"]["margin"], table.starts_of(_named(arm, task)))
+    return contest.less(_contest(task), _named(arm, task), _named(CLIP, task), "accuracy")
 
 
 def end(arm: str, task: str, metric: str) -> np.ndarray:
@@ -72,9 +72,7 @@ def contest_in_short(*tasks: str, ends: bool = False) -> Rows:
             shown = {"rate": own["rate"] or None}
             shown |= {"died": own["died"] or None} if task in deadly else {}
             shown |= {"mean": own["mean"], "less clip": None if arm == CLIP else own["less grpo"]}
-            for metric, title, of in (
-                (("accuracy", "end", "sampled"), ("greedy", "greedy end", "greedy")) if ends else ()
-            ):
+            for metric, title, of in ENDS if ends else ():
                 shown[title] = own[of] if arm == UNTRAINED else float(end(arm, task, metric).mean())
                 told = None if arm in (UNTRAINED, CLIP) else str(lead_at_the_end(arm, task, metric))
                 shown[f"{title}, less clip"] = told
