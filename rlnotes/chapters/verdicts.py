@@ -181,7 +181,8 @@ LINES = {
     ),
     "10_gates_sort": Line(
         "Where large steps spoil what is known, the published soft gate is behind the clip, and so is a strong one "
-        "with two sides. With one side open a strong gate is the clip's equal, and a stronger one is ahead.",
+        "with two sides. In the mean over a run a strong gate with one side open is the clip's equal, and a stronger "
+        "one is ahead; at the end both are behind it in greedy answers.",
         {
             "sapo, sort": "worse",
             "sapo_one_sided, sort": "worse",
@@ -192,7 +193,7 @@ LINES = {
             "unclipped, sort": "worse",
         },
         "Behind GRPO on all five seeds; of a stronger gate no difference seen.",
-        "Stands, and goes further: an open side and a strong gate are needed, both. One start.",
+        "Stands, and goes further: for the mean an open side and a strong gate are needed, both. One start.",
     ),
     "11_corrections": Line(
         "Where data are 64 updates old, weights of whole responses learn faster than `unclipped` token ratios, which "

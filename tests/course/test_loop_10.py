@@ -2,8 +2,10 @@
 statements hold.
 """
 
+import json
 import math
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,8 @@ import torch
 from scipy.optimize import root_scalar
 
 from rlnotes.chapters.c10 import readings
-from rlnotes.chapters.c10.live import RATE, ROUNDS
-from rlnotes.chapters.c10.rounds import clip, measured, soft, start, train
+from rlnotes.chapters.c10.live import GATES, RATE, ROUNDS
+from rlnotes.chapters.c10.rounds import measured, openness, start, train
 from rlnotes.exact import token_gradients, tokens
 from rlnotes.objectives.gates import Cap, Clip, Gate, Soft, SoftOneSided, no_gate
 from rlnotes.studies import load_table, paired_interval
@@ -21,6 +23,7 @@ from rlnotes.studies.contest import chosen
 from rlnotes.studies.tables import load_rows
 
 CLIP, STRONG = Clip(0.2, 0.2), Soft(10.0, 10.5)
+PAGE = Path(__file__).parents[2] / "course" / "10_sapo.ipynb"
 LOOPS = tuple(product(("needle", "sort"), ("clip", "sapo")))
 
 
@@ -32,15 +35,29 @@ def stored(task: str, gate: str) -> dict[str, Any]:
 def test_chapter_10_the_stored_runs_are_those_of_the_loop():
     kept, run = stored("needle", "sapo"), start("needle")
     assert measured(run) == pytest.approx(kept["before"], abs=1e-4)
-    (row,) = train(run, soft, RATE, 1)
+    (row,) = train(run, GATES["sapo"], RATE, 1)
     for key in ("reward", "mean_gate", "good", "bad"):
         assert row[key] == pytest.approx(kept[key][0], abs=5e-3)
+
+
+def test_chapter_10_the_gates_that_the_page_writes_out_are_those_of_the_package():
+    (source,) = (
+        "".join(cell["source"])
+        for cell in json.loads(PAGE.read_text(encoding="utf-8"))["cells"]
+        if cell["id"] == "c10-06"
+    )
+    page: dict[str, Any] = {"torch": torch}
+    exec(source, page)
+    A = torch.tensor([[1.5], [-0.5]])
+    r = torch.arange(0.005, 4.0, 0.01).expand(2, -1)  # none at an edge of the clip
+    for name, gate in GATES.items():
+        assert torch.allclose(page[name](r, A), openness(gate, r, A.expand_as(r)), atol=1e-6)
 
 
 @pytest.mark.slow
 def test_chapter_10_the_soft_gate_loses_on_sort():
     ended = {}
-    for name, gate in (("clip", clip), ("sapo", soft)):
+    for name, gate in GATES.items():
         run = start("sort")
         assert len(list(train(run, gate, RATE, ROUNDS))) == ROUNDS
         ended[name] = measured(run)

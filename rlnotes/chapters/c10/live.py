@@ -6,11 +6,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from rlnotes.chapters.c10.rounds import Gate, clip, measured, soft, start, train
+from rlnotes.chapters.c10.rounds import measured, start, train
+from rlnotes.objectives.gates import Clip, Gate, Soft
 from rlnotes.studies.store import store_rows
 
 TASKS, SEEDS, ROUNDS, RATE = ("needle", "sort"), range(6), 6, 2e-4
-GATES: dict[str, Gate] = {"clip": clip, "sapo": soft}
+GATES: dict[str, Gate] = {"clip": Clip(), "sapo": Soft()}
 
 # What the clip holds early, at the rates of the tables 10_gates, 10_gates_sort and 17_arena, and with their rounds.
 SMALL = dict(prompts=16, group=16)
@@ -39,7 +40,7 @@ def rows() -> Iterator[dict[str, Any]]:
     for task, (rates, changes) in HELD.items():
         for rate in rates:
             for seed in HELD_SEEDS:
-                found = list(train(start(task, seed), clip, float(rate), HELD_ROUNDS, **changes))
+                found = list(train(start(task, seed), Clip(), float(rate), HELD_ROUNDS, **changes))
                 row = dict(role="held", task=task, rate=rate, seed=seed)
                 yield row | {key: [one[key] for one in found] for key in READ}
 

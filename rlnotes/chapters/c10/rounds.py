@@ -1,6 +1,6 @@
-"""The loop of chapter 10: its gates, its start, and what it logs of them."""
+"""The loop of chapter 10: its start, and what it logs of its gates."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -11,22 +11,23 @@ from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.rollout import SamplingTransform
 from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
-from rlnotes.objectives.gates import Clip
-
-Gate = Callable[[Tensor, Tensor], Tensor]  # ratios and advantages to what r A is multiplied by
+from rlnotes.objectives.gates import Clip, Gate, Soft
 
 SIZES = {"sort": 8}  # of a task; the others have their own
 PARTS, HELD_OUT, LARGE = 4, 512, 10**6  # parts of a pass, prompts of a measurement, from one seed to the next
 
 
-def clip(r: Tensor, A: Tensor) -> Tensor:
-    """The gate of GRPO's clip at 0.2: 0 where a token has gone far the way its advantage asks, else 1."""
-    return 1.0 - Clip(0.2, 0.2).closed(r, A).to(r)
+@torch.enable_grad()
+def openness(gate: Gate, r: Tensor, A: Tensor) -> Tensor:
+    """How far a gate is open for each token, M: the slope of its surrogate by the ratio, over that of r A. Of A only
+    the sign counts, and 0 is not positive.
 
-
-def soft(r: Tensor, A: Tensor, tau: float = 1.0) -> Tensor:
-    """SAPO's gate, sech^2(tau (r - 1) / 2), with a tau that is 5 % larger where A is not positive."""
-    return torch.cosh(torch.where(A > 0, tau, 1.05 * tau) * (r - 1) / 2) ** -2
+    >>> openness(Clip(), torch.tensor([2.0, 2.0]), torch.tensor([0.5, -0.5]))
+    tensor([0., 1.])
+    """
+    sign, ratio = torch.where(A > 0, 1.0, -1.0).to(r), r.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(gate(ratio, sign).sum(), ratio)
+    return slope * sign
 
 
 def start(task: str, seed: int = 0) -> Trainer:
@@ -44,7 +45,8 @@ def shares(r: Tensor, A: Tensor, signal: Tensor) -> dict[str, float | None]:
     """Of the tokens with a ``signal``: the mean of SAPO's gate, and the shares that a clip at 0.2 holds, by the sign of
     A. None where no token has one.
     """
-    found = {"mean_gate": soft(r, A), "good": (A > 0) & (r > 1.2), "bad": (A < 0) & (r < 0.8)}
+    held = Clip().closed(r, A)
+    found = {"mean_gate": openness(Soft(), r, A), "good": held & (A > 0), "bad": held & (A < 0)}
     return {name: each[signal].float().mean().item() if signal.any() else None for name, each in found.items()}
 
 
@@ -61,7 +63,7 @@ def train(
             rows = torch.arange(prompts).chunk(PARTS)[update % PARTS]
             part, A = rollout.groups(rows), advantages[rows].view(-1, 1)
             r = (token_logp(run.model, part) - part.logp_behavior).exp()
-            terms = gate(r.detach(), A) * r * A * part.mask
+            terms = gate(r, A) * part.mask  # their gradient is M r A that of log pi
             objective = (terms.sum(1) / part.mask.sum(1)).mean()
             optimizer.zero_grad()
             (-objective).backward()
