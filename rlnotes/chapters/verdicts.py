@@ -240,7 +240,8 @@ LINES = {
     ),
     "13_mechanisms": Line(
         "On fresh data all centres are one. On old data a clip of `pi / pi_k` is ahead of a clip around 1 on ledger; "
-        "on misled the leads of the other centres are larger, and not told. Age costs.",
+        "on misled the leads of the other centres are larger, and not told. Age costs. So does `pi_k`, which they "
+        "recompute: a round of one pass takes a third more time (`13_cost`).",
         {
             "method_1, misled": "within",
             "method_2, misled": "within",
