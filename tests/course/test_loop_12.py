@@ -187,7 +187,7 @@ def test_chapter_12_what_its_stored_rounds_show():
     fresh, half, old = readings.signs()
     assert old["there L above 0"] > 0.8 * old["J fell"] and fresh["there L above 0"] == 0
     for row in (fresh, half, old):
-        assert row["L less staying above 0"] <= 1 and row["there L less staying below 0"] == 0
+        assert row["difference above 0"] <= 1 and row["there difference below 0"] == 0
     for arm in ("all old", "all old, half the rate", "all old, half the lag"):
         times = readings.times_a_round(arm)
         assert times.min() > 1.5 and times.max() < 4.5
@@ -207,7 +207,24 @@ def test_chapter_12_what_its_contest_is_said_to_show():
     assert deaths == ["4 of 12", "0 of 12", "4 of 12"]
 
 
-def test_chapter_12_no_limit_on_the_distance_tells_runs_that_die():
-    *_, precision, far = readings.alarms()
-    assert (precision["rings, died"], precision["rings, lived"]) == ("9 of 9", "37 of 63")
-    assert (far["rings, died"], far["rings, lived"]) == ("7 of 9", "12 of 63")
+def test_chapter_12_before_a_fall_the_distance_does_not_tell_runs_that_will_die():
+    *arms, whole = readings.before_the_fall()
+    assert [row["died"] for row in arms] == [f"{n} of 12" for n in (0, 4, 1, 0, 4, 0)]
+    assert [*whole.values()][2:] == ["9 of 72", "8 of 9", "63 of 63", "6 of 9", "63 of 63", "41 of 75"]
+
+
+def test_chapter_12_what_its_narrow_interval_and_its_rates_hang_on():
+    half, *_, old, _ = readings.counted_otherwise()
+    assert old["as 12 starts"] == "-0.445 [-0.609, -0.282]" and max(old[f"start {i}"] for i in range(3)) < -0.43
+    assert half["median"] < 0 and half["without seed 3"] < 0
+    rates = {row["feed"]: row for row in readings.by_rate()}
+    assert [rates["all old"][rate].split(", ")[0] for rate in ("1e-4", "2e-4", "4e-4")] == [
+        "0.151 / 0.398",
+        "0.234 / 0.608",
+        "0.395 / 0.745",
+    ]
+    assert rates["all old"]["8e-4"] == "0.567 / 0.527, 2 died" and rates["half old"]["8e-4"] == "0.852 / 0.858"
+    for feed in ("fresh", "half old", "old in parts"):
+        for rate in ("1e-4", "2e-4", "4e-4", "8e-4"):
+            clip, without = map(float, rates[feed][rate].split(" / "))
+            assert abs(clip - without) < 0.05

@@ -1,6 +1,7 @@
 """What chapter 12 reads from its stored runs: what old versions cost, and how far away they are."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,15 @@ from rlnotes.chapters.c12.live import ARMS, UPDATES
 from rlnotes.lm.rollout import Rollout
 from rlnotes.studies.contest import UNCLIPPED, UNTRAINED
 from rlnotes.studies.tables import Table, died, grids, load_rows, load_table
-from rlnotes.studies.verdicts import judge, paired_interval
+from rlnotes.studies.verdicts import judge, paired_difference, paired_interval
 
 FEEDS = {"fresh": "fresh", "kept 32": "half old", "switching 32": "old in parts", "old 32": "all old"}
 CLIPPED = "grpo"
+TITLES = {CLIPPED: "clip", UNCLIPPED: UNCLIPPED}
 FULL = 32 // UPDATES + 1  # the first round at which the oldest lag is reached
-FAR, PRECISION = 0.12, 0.01  # mean |pi - mu|: chosen on the tuning runs; verl's limit for a fault of precision
+FAR, PRECISION = 0.12, 0.01  # mean |pi - mu|: the limit of a rule on logs; verl's limit for a fault of precision
+
+TOLD = 0.005  # a difference of surrogates from which on its size is compared with the change
 
 Rows = list[dict[str, Any]]
 
@@ -45,7 +49,7 @@ def feeds_in_short() -> Rows:
     found: Rows = [{"feed": UNTRAINED, "objective": None, "start, greedy": greedy, "rate": None, "died": None}]
     found[0] |= {"end": start, "mean": start}
     for feed in FEEDS.values():
-        for recipe, title in ((CLIPPED, "clip"), (UNCLIPPED, UNCLIPPED)):
+        for recipe, title in TITLES.items():
             name = own[feed, recipe]
             dead = [died(accuracy) for _, accuracy in table.curves(name, "accuracy")]
             row = {"feed": feed, "objective": title, "start, greedy": greedy, "rate": table.labels[name]["rate"]}
@@ -65,28 +69,71 @@ def seed_by_seed() -> Rows:
     return [{"seed": seed} | {name: float(x[i]) for name, x in columns.items()} for i, seed in enumerate(seeds)]
 
 
-def alarms() -> Rows:
-    """How often a limit on the mean of abs(pi - mu) rings: of the stale runs that died, and of those that lived."""
-    table, found = load_table("12_versions"), []
-    for title, part in (("tuning", table.tuning), ("reported", table.rows)):
-        rings: dict[str, dict[bool, list[bool]]] = {}
-        for method, runs in part.items():
-            if table.labels[method]["task"] == "fresh":
-                continue
-            for run in runs.values():
-                accuracy, far = (run[name][~np.isnan(run[name])] for name in ("accuracy", "mismatch"))
-                signs = {f"above {PRECISION:g} at most measurements": bool((far > PRECISION).mean() > 0.5)}
-                signs[f"mean of the first half above {FAR:g}"] = bool(far[: len(far) // 2].mean() > FAR)
-                for sign, shown in signs.items():
-                    rings.setdefault(sign, {True: [], False: []})[died(accuracy)].append(shown)
-        for sign, by in rings.items():
-            row = {"stale runs": title, "sign": sign}
-            found.append(row | {"rings, died": _of(by[True]), "rings, lived": _of(by[False])})
+def by_rate() -> Rows:
+    """The mean accuracy of the tuning runs by feed and rate, with the clip and without; how many runs of those died."""
+    table = load_table("12_versions")
+    apart, found = replace(table, rows=table.tuning), []
+    for task, feed in FEEDS.items():
+        row: dict[str, Any] = {"feed": feed}
+        for rate in sorted({label["rate"] for label in table.labels.values()}, key=float):
+            means, dead = [], 0
+            for recipe in (CLIPPED, UNCLIPPED):
+                for name in table.where(task=task, recipe=recipe, rate=rate):
+                    means.append(f"{apart.mean(name, 'accuracy').mean():.3f}")
+                    dead += sum(died(accuracy) for _, accuracy in apart.curves(name, "accuracy"))
+            row[rate] = " / ".join([*means, "–"][:2]) + f", {dead} died" * (dead > 0)
+        found.append(row)
     return found
 
 
-def _of(shown: Sequence[bool]) -> str:
-    return f"{sum(shown)} of {len(shown)}"
+def counted_otherwise() -> Rows:
+    """The differences to the clip on fresh data by start, run by run, and without the worst fresh run."""
+    table = load_table("12_versions")
+    own = chosen(table)
+    fresh = table.mean(own["fresh", CLIPPED], "accuracy")
+    starts, worst = np.array(table.starts_of(own["fresh", CLIPPED])), int(fresh.argmin())
+    found: Rows = []
+    for (feed, recipe), name in own.items():
+        if feed == "fresh":
+            continue
+        gaps = table.mean(name, "accuracy") - fresh
+        row: dict[str, Any] = {"feed": feed, "objective": TITLES[recipe]}
+        row |= {f"start {one}": float(gaps[starts == one].mean()) for one in np.unique(starts)}
+        row |= {"as 12 starts": str(paired_difference(gaps, np.zeros(len(gaps)))), "median": float(np.median(gaps))}
+        found.append(row | {f"without seed {worst}": float(np.delete(gaps, worst).mean())})
+    return found
+
+
+def before_the_fall() -> Rows:
+    """What the mean of abs(pi - mu) was in stale runs before they died: a limit passed, or farther than in runs of the
+    same arm that lived, at the same measurement. A row for each arm, and one for all of them.
+    """
+    table, found = load_table("12_versions"), []
+    for (feed, recipe), name in chosen(table).items():
+        if feed == "fresh":
+            continue
+        before, lived, pairs = [], [], []
+        for (_, accuracy), (_, far) in zip(table.curves(name, "accuracy"), table.curves(name, "mismatch"), strict=True):
+            if died(accuracy):
+                held = accuracy >= 0.5 * np.maximum.accumulate(accuracy)
+                before.append(far[: np.flatnonzero(held)[-1]])  # at the start there is no data to be far from
+            else:
+                lived.append(far)
+        for one in before:
+            pairs += [bool(one[-1] > other[len(one) - 1]) for other in lived]
+        row: dict[str, Any] = {"feed": feed, "objective": TITLES[recipe], "died": [True] * len(before)}
+        row["died"] += [False] * len(lived)
+        for limit in (PRECISION, FAR):
+            for title, runs in (("died", before), ("lived", lived)):
+                row[f"above {limit:g}, {title}"] = [bool((far > limit).any()) for far in runs]
+        found.append(row | {"farther before a fall, pairs": pairs})
+    whole = {"feed": "all of them", "objective": None}
+    whole |= {key: [one for row in found for one in row[key]] for key in [*found[0]][2:]}
+    return [row | {key: _of(row[key]) for key in [*row][2:]} for row in [*found, whole]]
+
+
+def _of(shown: Sequence[bool]) -> str | None:
+    return f"{sum(shown)} of {len(shown)}" if shown else None
 
 
 # --- The loop of the chapter
@@ -116,24 +163,26 @@ def distances() -> Rows:
     """A row for each arm: the lag it was told, and the distances once that is reached, lowest to highest."""
     found: Rows = []
     for arm, (lags, rate) in ARMS.items():
+        runs, old = live(arm), max(lags) // UPDATES
+        S = full_lag(arm, "S")
+        rounds = np.array([run["S"][FULL - 1 :] for run in runs])
         row: dict[str, Any] = {"arm": arm, "rate": f"{rate:g}", "lag of the old": max(lags)}
-        for column in ("S", "U"):
-            values = full_lag(arm, column)
-            row[f"{column}, mean of runs"] = float(values.mean())
-            row[f"{column}, range"] = f"{values.min():.3f} to {values.max():.3f}"
-        if max(lags):
-            times = times_a_round(arm)
-            row["S / U"] = f"{times.min():.1f} to {times.max():.1f}"
-        else:
-            row["S / U"] = None
-        ends = [run["J"][-1] + run["change"][-1] for run in live(arm)]
-        row["J at the end"] = f"{min(ends):.2f} to {max(ends):.2f}"
-        found.append(row)
+        row |= {"S, mean": float(S.mean()), "S, runs": _span(S, 3), "S, single rounds": _span(rounds, 2)}
+        row |= {"U, mean": float(full_lag(arm, "U").mean()), "S / U": _span(times_a_round(arm), 1) if old else None}
+        row["J at the end"] = _span(np.array([run["J"][-1] + run["change"][-1] for run in runs]), 2)
+        sums = np.array([[sum(run["U"][i - old : i]) for i in range(FULL - 1, len(run["U"]))] for run in runs])
+        found.append(row | {"S at most the sum of U": _of((rounds <= sums).ravel().tolist()) if old else None})
     return found
 
 
+def _span(values: np.ndarray, digits: int) -> str:
+    return f"{values.min():.{digits}f} to {values.max():.{digits}f}"
+
+
 def signs() -> Rows:
-    """In how many rounds after the first J fell, and rose, and what L, and L less that of staying, said there."""
+    """In how many rounds after the first J fell, and rose, and what L, and L less that of staying, said there; how many
+    times the change was the latter, where that is above ``TOLD``.
+    """
     found: Rows = []
     for arm in ("fresh", "half old", "all old"):
         change, L, staying = (
@@ -141,8 +190,11 @@ def signs() -> Rows:
         )
         falls, rises, less = change < 0, change > 0, L - staying
         row = {"data": arm, "J fell": int(falls.sum()), "there L above 0": int((L[falls] > 0).sum())}
-        row |= {"L less staying above 0": int((less[falls] > 0).sum()), "J rose": int(rises.sum())}
-        found.append(row | {"there L less staying below 0": int((less[rises] < 0).sum())})
+        row |= {"difference above 0": int((less[falls] > 0).sum()), "J rose": int(rises.sum())}
+        row |= {"there difference below 0": int((less[rises] < 0).sum())}
+        large = abs(less) > TOLD
+        low, middle, high = np.quantile(change[large] / less[large], (0.05, 0.5, 0.95))
+        found.append(row | {"change / difference": f"{middle:.2f} ({low:.2f} to {high:.2f})"})
     return found
 
 
@@ -225,4 +277,4 @@ def shorter_rounds() -> str:
     """In how many of the stored pairs a round is shorter with an actor that is ahead."""
     stored = load_rows("12_seconds")
     waits, ahead = ([row["seconds"] for row in stored if (row["queue"] > 0) == far] for far in (False, True))
-    return _of([fast < slow for slow, fast in zip(waits, ahead, strict=True)])
+    return f"{sum(fast < slow for slow, fast in zip(waits, ahead, strict=True))} of {len(waits)}"
