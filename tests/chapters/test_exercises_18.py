@@ -53,7 +53,7 @@ def test_the_mask_around_mu_is_what_was_given():
         ("18.1", "a", "so it is with the real model"),
         ("18.1", "c", "little room"),
         ("18.2", ("A", "mismatch", "c"), "rises"),
-        ("18.2", ("B", "truncated", "a"), "the model chats before it answers"),
+        ("18.2", ("B", "truncated", "a"), "answer first and then chat on"),
         ("18.2", ("B", "reward", "c"), "near 0 in both"),
         ("18.2", ("B", "loss", "c"), "centred advantages"),
         ("18.2", ("B", "no_gradient", "c"), "this column shows the harm"),

@@ -103,8 +103,8 @@ EXERCISES: dict[str, Exercise] = {
         oracle=_which_log,
         misconceptions={
             "A's reward rises to 0.85 and stays there": ("A", ..., ...),
-            "the run is right. Truncation is high in A, too, at first: the model chats before it answers. In A it "
-            "falls as the model learns, so here it stays because nothing is learned": ("B", "truncated", ...),
+            "the run is right. Truncation tells little: it is high in A, too, at first, and other runs of this model "
+            "end well with all responses cut off, for they answer first and then chat on": ("B", "truncated", ...),
             "the run is right. The reward says that something is wrong, and not what; at the first step it is near 0 "
             "in both": ("B", "reward", ...),
             "the run is right. The loss is near 0 in both, as it must be with centred advantages": ("B", "loss", ...),
@@ -164,6 +164,7 @@ EXERCISES: dict[str, Exercise] = {
             "3": ("better", ...),
             "the word: *within* needs a margin, and an interval inside it": ("within", ...),
             "the word is right. With three seeds it is not told; how many are needed?": ("not told", 3),
+            "the word is right. The number is of all seeds, not of those to add": ("not told", 1),
             "the word is right. Five are enough, and fewer, too: the factor falls fast": ("not told", 5),
             "the word is right. Compute the half width for 4 seeds": ("not told", ...),
             "the word in quotes first, then the number": (..., "not told"),

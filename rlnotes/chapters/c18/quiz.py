@@ -12,17 +12,16 @@ QUIZ = Quiz(
     "Quiz of chapter 18",
     (
         Question(
-            "A real model's file has four bits. You train on from it, and the sampler takes a copy of the weights, "
-            "rounded to four bits. After three rounds the sampler writes what it wrote at first. Why?",
+            "In the last round of a run nearly all responses are cut off at the longest length. Did the run go wrong?",
             (
-                Choice("The rate is 0", "The trainer's own answers may well improve. Measure them."),
+                Choice("Yes: no response is finished", "What is judged may stand before the cut: 132, and then chat."),
+                Choice("No: the length was too short", "If right answers do not fit, no reward is paid at all."),
                 Choice(
-                    "The file's weights lie in the middle of their cells",
-                    "A weight must walk half a cell before the rounded copy sees it. The trainer learns, the sampler "
-                    "stands still.",
+                    "That does not say",
+                    "Of the real model's runs that end so, more went well than wrong. Look at the reward, and read ten "
+                    "responses.",
                     right=True,
                 ),
-                Choice("Four bits cannot hold what was learned", "They could, once a weight has crossed into a cell."),
             ),
         ),
         Question(
@@ -69,8 +68,8 @@ QUIZ = Quiz(
             (
                 Choice(
                     "It falls",
-                    "No promise is no threat. Behind four bits hardly a round of the real model could be promised a "
-                    "gain, and three of five arms rose all the same.",
+                    "No promise is no threat. Behind four bits D_seq was above all that could be gained in nearly "
+                    "every round, and three of five arms rose all the same.",
                 ),
                 Choice("It rises", "That would be a promise."),
                 Choice("Nothing", "Measure it on held-out prompts, before and after.", right=True),

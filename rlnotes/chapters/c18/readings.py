@@ -1,5 +1,6 @@
 """What chapter 18 reads from the stored runs of a real model."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -32,7 +33,7 @@ def run(recipe: str, kind: str) -> str:
 
 def kinds() -> list[str]:
     """The mismatches of which the table has two arms or more, in the order of ``KINDS``."""
-    return [kind for kind in KINDS if sum(run(arm, kind) in table().rows for arm in ARMS) > 1]
+    return [kind for kind in KINDS if len(arms(kind)) > 1]
 
 
 def seeds(*names: str) -> list[int]:
@@ -46,54 +47,79 @@ def ends(name: str, metric: str = "accuracy") -> dict[int, float]:
     return {seed: float(own[metric][~np.isnan(own[metric])][-1]) for seed, own in found.items()}
 
 
-def less(ours: str, theirs: str) -> Verdict | None:
-    """The verdict on where two arms end, seed by seed; None where there is but one seed. No margin was stated."""
-    both = seeds(ours, theirs)
-    if len(both) < 2:
-        return None
-    one, other = (ends(name) for name in (ours, theirs))
+def over(name: str) -> dict[int, float]:
+    """The mean of what was measured after the start, for each seed."""
+    return {seed: float(np.nanmean(own["accuracy"][own["step"] > 0])) for seed, own in table().rows[name].items()}
+
+
+MEASURES = {"at the end": ends, "over the run": over}
+
+
+def less(ours: str, theirs: str, of: Callable[[str], dict[int, float]] = ends) -> Verdict:
+    """The verdict on two arms, seed by seed: on where they end, or on their means ``over`` the run. No margin was
+    stated.
+    """
+    both, one, other = seeds(ours, theirs), of(ours), of(theirs)
     return judge(np.array([one[seed] for seed in both]), np.array([other[seed] for seed in both]))
 
 
-def told(ours: str, theirs: str) -> str:
-    """That in words. Of one seed there is no verdict."""
-    verdict, both = less(ours, theirs), seeds(ours, theirs)
-    if verdict is None:
-        one, other = (ends(name)[both[0]] for name in (ours, theirs))
-        return f"{one - other:+.3f}, *no verdict*"
-    return f"{verdict.difference}, *{verdict.word}*"
+def told(ours: str, theirs: str, column: str) -> dict[str, str]:
+    """That in words, by both measures: two cells of a table, by the names of their columns."""
+    return {column.format(when): str(less(ours, theirs, of)).replace("  ", ", ") for when, of in MEASURES.items()}
+
+
+def fall(name: str) -> float:
+    """The deepest fall of the accuracy from one look to the next, of all runs."""
+    runs = [own["accuracy"][~np.isnan(own["accuracy"])] for own in table().rows[name].values()]
+    return max(float((run[:-1] - run[1:]).max()) for run in runs)
+
+
+def arms(kind: str) -> list[str]:
+    """Those that the table has behind a sampler of this kind."""
+    return [arm for arm in ARMS if run(arm, kind) in table().rows]
+
+
+def caption(kind: str) -> str:
+    """The sampler, and how right the likeliest tokens are at the start, seed by seed."""
+    starts = table().start(run(AT_PI_K, kind), "greedy")
+    return f"sampler: {KINDS[kind]}; greedy at the start, by seed: {', '.join(f'{one:.2f}' for one in starts)}"
 
 
 def experiment(kind: str) -> Rows:
-    """A row for each arm behind a sampler of this kind: where its runs end, and what may be said of that beside the
-    first of them.
+    """A row for each arm behind a sampler of this kind: where its runs end, and what may be said of them beside the
+    first.
     """
-    present = [arm for arm in ARMS if run(arm, kind) in table().rows]
-    first, found = present[0], Rows()
+    first, *_ = present = arms(kind)
+    found = Rows()
     for arm in present:
         name = run(arm, kind)
         sampled = ends(name).values()
-        found.append(
-            {
-                "sampler": KINDS[kind],
-                "arm": arm,
-                "start, greedy": float(table().start(name, "greedy").mean()),
-                "end, greedy": float(np.mean(list(ends(name, "greedy").values()))),
-                "end, sampled": float(np.mean(list(sampled))),
-                "lowest to highest": f"{min(sampled):.2f} to {max(sampled):.2f}",
-                "seeds": len(sampled),
-                f"sampled, less {first}": None if arm == first else told(name, run(first, kind)).replace("*", ""),
-            }
-        )
+        row = {
+            "arm": arm,
+            "end, greedy": float(np.mean(list(ends(name, "greedy").values()))),
+            "end, sampled": float(np.mean(list(sampled))),
+            "lowest to highest": f"{min(sampled):.2f} to {max(sampled):.2f}",
+            "entropy": float(np.mean(list(ends(name, "entropy").values()))),
+            "deepest fall": fall(name),
+        }
+        found.append(row | ({} if arm == first else told(name, run(first, kind), "{}, less " + first)))
     return found
+
+
+def pairs(*kinds: str) -> Rows:
+    """A row for each pair of the three limits, behind samplers of these kinds."""
+    return [
+        {"sampler": KINDS[kind], "": f"{one} less {other}"} | told(run(one, kind), run(other, kind), "{}")
+        for kind in kinds
+        for one, other in ((AT_PI_K, DIVERGENCE), (AT_PI_K, AT_MU), (DIVERGENCE, AT_MU))
+    ]
 
 
 def seed_by_seed(kind: str) -> Rows:
     """A row for each arm: where each of its runs ends."""
-    names = {arm: run(arm, kind) for arm in ARMS if run(arm, kind) in table().rows}
     return [
-        {"sampler": KINDS[kind], "arm": arm} | {f"seed {seed}": end for seed, end in ends(name).items()}
-        for arm, name in names.items()
+        {"sampler": KINDS[kind], "arm": arm} | {f"seed {seed}": end for seed, end in ends(run(arm, kind)).items()}
+        for arm in arms(kind)
     ]
 
 
@@ -109,36 +135,56 @@ def rates(kind: str) -> Rows:
     return found
 
 
-def clipped(*names: str, sign: str = "+", most: int = 4) -> Rows:
-    """Of the tokens that each arm stops most often, how many it stops, as a share of those that it was shown.
+def clipped(*names: str, most: int = 2) -> Rows:
+    """Two rows for each arm, for good tokens and bad ones: of those counted how many it stops, and which most often.
 
-    Six a sign and seed are stored. ``sign`` is that of the advantage.
+    For each seed and sign the six that are stopped most often are stored, counted once a pass.
     """
     found = Rows()
     for name in names:
-        counts: dict[str, np.ndarray] = {}
-        for line in table().settings["clipped"][name]:
-            if line["sign"] == sign:
-                counts.setdefault(line["token"], np.zeros(2))
-                counts[line["token"]] += (line["clipped"], line["shown"])
-        order = sorted(counts, key=lambda token: -counts[token][0])[:most]
-        each = (f"{token!r} {counts[token][0] / counts[token][1]:.0%} of {counts[token][1]:.0f}" for token in order)
-        found.append({"arm": name, "A": f"{sign} ", "stopped, of those shown": ", ".join(each)})
+        for sign, title in (("+", "good, A > 0"), ("-", "bad, A < 0")):
+            lines = [line for line in table().settings["clipped"][name] if line["sign"] == sign]
+            counts: dict[str, list[tuple[int, int]]] = {}
+            for line in lines:
+                counts.setdefault(line["token"], []).append((line["clipped"], line["shown"]))
+            each = []
+            for token, seen in sorted(counts.items(), key=lambda one: -sum(out for out, _ in one[1]))[:most]:
+                out, of = map(sum, zip(*seen, strict=True))
+                each.append(f"{token!r} {out / of:.0%} of {of}, {max(of for _, of in seen)} of one seed")
+            out, of = (sum(line[column] for line in lines) for column in ("clipped", "shown"))
+            found.append(
+                {
+                    "arm": name,
+                    "tokens": title,
+                    "stopped, of those counted": f"{out / of:.0%} of {of}",
+                    "most often": "; ".join(each),
+                }
+            )
     return found
 
 
 def mismatches() -> Rows:
-    """The logged mismatch, its median over a run: the lowest and the highest of all runs behind a rounded sampler."""
+    """The logged mismatch of all runs whose sampler is another policy: at the first two looks, and its median."""
     contest = load_table("14_masks")
     tiny = [name for name in contest.where(task="misled int4") if name in contest.rows]
     groups = {"tiny, 4 bits, contest of chapter 14": (contest, tiny)}
-    for kind in ("int8", "int4"):
-        names = [run(arm, kind) for arm in ARMS if run(arm, kind) in table().rows]
-        groups[f"real, {KINDS[kind]}"] = table(), names
+    for kind in ("stale", "int8", "int4"):
+        groups[f"real, {KINDS[kind]}"] = table(), [run(arm, kind) for arm in arms(kind)]
+
+    def ranged(values: list[float]) -> str:
+        return f"{min(values):.4f} to {max(values):.4f}"
+
     found = Rows()
     for title, (stored, names) in groups.items():
-        each = [np.nanmedian(own["mismatch"][own["step"] > 0]) for name in names for own in stored.rows[name].values()]
-        found.append({"": title, "runs": len(each), "lowest": float(min(each)), "highest": float(max(each))})
+        runs = [own for name in names for own in stored.rows[name].values()]
+        each = [own["mismatch"][own["step"] > 0] for own in runs]
+        row = {"": title, "runs": len(runs), "first look": ranged([one[0] for one in each])}
+        row |= {"second look": ranged([one[1] for one in each])}
+        row |= {"median of a run": ranged([np.nanmedian(one) for one in each])}
+        row |= {"highest": f"{max(np.nanmax(one) for one in each):.4f}"}
+        if "staleness" in runs[0]:
+            row |= {"half mean |r − 1|, first": ranged([own["staleness"][own["step"] > 0][0] for own in runs])}
+        found.append(row)
     return found
 
 
@@ -154,6 +200,15 @@ def vacuous(name: str) -> tuple[int, int]:
     """In how many rounds of all its runs D_seq is at least what there is to gain, and of how many."""
     found = [left <= D for D, left in map(distances, table().rows[name].values())]
     return int(np.sum(found)), int(np.size(found))
+
+
+def promises() -> Rows:
+    """A row for each arm: behind each sampler, in how many rounds D_seq is above what there is to gain."""
+    return [
+        {"arm": arm}
+        | {KINDS[kind]: "{} of {}".format(*vacuous(run(arm, kind))) for kind in kinds() if arm in arms(kind)}
+        for arm in ARMS
+    ]
 
 
 def drift(name: str) -> Rows:
@@ -182,35 +237,41 @@ def refused() -> Rows:
             check_choices(choices, processes=1, accumulated=1)
         except ValueError as error:
             found.append({"recipe": name, "why TRL cannot": str(error).partition(";")[0]})
-    return [{"of": len(RECIPES)} | row for row in found]
+    return found
 
 
-SIGNS = (
-    "mismatch above 0.01 at half of the steps",
-    "a fifth of the tokens stopped at a quarter of the steps, mismatch above 0.01 at the first",
-    "nine of ten truncated, from the first step on",
-)
-LOW = 0.4  # a run that ends below has gone wrong: all others end far above
+LOW = 0.4  # a run that ends below is counted as gone wrong
 
 
 def signs() -> Rows:
     """How often each sign is seen in runs of the table that go wrong, and in the others."""
-    seen: dict[str, dict[bool, list[bool]]] = {sign: {True: [], False: []} for sign in SIGNS}
+    runs = []
     for kind in kinds():
-        for arm in ARMS:
-            for seed, end in ends(run(arm, kind)).items() if run(arm, kind) in table().rows else ():
+        for arm in arms(kind):
+            for seed, end in ends(run(arm, kind)).items():
                 own = table().rows[run(arm, kind)][seed]
-                steps = own["step"] > 0
-                mismatch, truncated, stopped = (own[name][steps] for name in ("mismatch", "truncated", "no_gradient"))
-                shown = (
-                    np.mean(mismatch > 0.01) >= 0.5,
-                    np.mean(stopped > 0.2) >= 0.25 and mismatch[0] > 0.01,
-                    truncated[0] >= 0.9 and np.mean(truncated[: len(truncated) // 2] >= 0.9) >= 0.5,
-                )
-                for sign, one in zip(SIGNS, shown, strict=True):
-                    seen[sign][end < LOW].append(bool(one))
-    names = {True: f"runs that end below {LOW}", False: "the others"}
-    return [
-        {"sign": sign} | {names[low]: f"{sum(both[low])} of {len(both[low])}" for low in (True, False)}
-        for sign, both in seen.items()
-    ]
+                runs.append((arm, seed, end < LOW, {name: own[name][own["step"] > 0] for name in own}))
+    limited = [one for one in runs if one[0] != UNCLIPPED and one[3]["mismatch"][0] > 0.01]
+
+    def stops(own: dict[str, np.ndarray]) -> bool:
+        return bool(np.mean(own["no_gradient"] > 0.2) >= 0.25)
+
+    def cut_off(own: dict[str, np.ndarray]) -> bool:
+        first = own["truncated"][: len(own["truncated"]) // 2]
+        return bool(first[0] >= 0.9 and np.mean(first >= 0.9) >= 0.5)
+
+    signs = (
+        ("mismatch above 0.01 at half of the steps", runs, lambda own: np.mean(own["mismatch"] > 0.01) >= 0.5),
+        ("a fifth of the tokens stopped at a quarter of the steps (*)", limited, stops),
+        ("the same, without seed 0", [one for one in limited if one[1] > 0], stops),
+        ("nine of ten truncated, from the first step on", runs, cut_off),
+        ("nine of ten truncated in the last round", runs, lambda own: own["truncated"][-1] >= 0.9),
+    )
+    found = Rows()
+    for sign, among, seen in signs:
+        row = {"sign": sign}
+        for low, title in ((True, f"runs that end below {LOW}"), (False, "the others")):
+            shown = [bool(seen(own)) for _, _, wrong, own in among if wrong == low]
+            row[title] = f"{sum(shown)} of {len(shown)}"
+        found.append(row)
+    return found
