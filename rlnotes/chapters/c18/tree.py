@@ -199,11 +199,11 @@ def words(one: Evidence) -> str:
             rounds = f"{min(above)} to {max(above)} of {of[0]} rounds, by arm"
             return f"**{REAL}**, sampler {readings.KINDS[kind]}: D_seq is above 1 − reward in {rounds}"
         case Real(said, kind, ours, theirs):
-            one, other = (readings.run(arm, kind) for arm in (ours, theirs))
-            end, mean = (readings.less(one, other, of) for of in readings.MEASURES.values())
+            both = readings.run(ours, kind), readings.run(theirs, kind)
+            end, mean = (readings.less(*both, of) for of in readings.MEASURES.values())
             return (
-                f"**{REAL}**, {len(readings.seeds(one, other))} seeds: {said} {end.difference}, *{end.word}*; over the "
-                f"run *{mean.word}*"
+                f"**{REAL}**, {len(readings.seeds(*both))} seeds: {said} {end.difference}, *{end.word}*; over the run "
+                f"*{mean.word}*"
             )
 
 
