@@ -15,10 +15,12 @@ from rlnotes.control.collector import Collector, make_envs, make_network
 from rlnotes.control.trpo import TRPOConfig, trpo
 from rlnotes.estimators.baselines import group_mean
 from rlnotes.estimators.divergences import kl
+from rlnotes.estimators.importance import sequence_log_ratio
 from rlnotes.exact.gymnasium_mdp import from_gymnasium
 from rlnotes.exact.mdp import expected_return, optimal_policy, softmax, values
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.rollout import Rollout
+from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.trust_region import next_token_log_probs, surrogate, trpo_step
 
@@ -90,19 +92,24 @@ def test_chapter_05_single_steps_of_a_transformer_follow_their_model_up_to_a_hun
     with torch.no_grad():
         old = next_token_log_probs(trainer.model, judges)
         before = surrogate(old, judges, advantages(trainer, judges))
-    fair, promised, reports = {}, {}, {}
+    fair, promised, plain, weight, reports = {}, {}, {}, {}, {}
     for delta in (1e-3, 1e-2, 1e-1):
         reports[delta] = trpo_step(trainer.model, choosers, advantages(trainer, choosers), delta, iterations=5)
         with torch.no_grad():
             now = next_token_log_probs(trainer.model, judges)
             fair[delta] = float(surrogate(now, judges, advantages(trainer, judges)) - before)
             promised[delta] = fair[delta] - float(kl(old, now).mean())
+            logp = token_logp(trainer.model, judges)
+        w = sequence_log_ratio(judges.logp_behavior, logp, judges.mask).exp()
+        plain[delta], weight[delta] = float((trainer.task.reward(judges) * (w - 1)).mean()), float(w.mean())
         trainer.model.load_state_dict(start)
         assert reports[delta].accepted and reports[delta].realised_kl <= delta
     assert all(0.5 < reports[d].realised_kl / reports[d].quadratic_kl <= 1 for d in (1e-3, 1e-2))
     assert reports[0.1].fraction < 1 and reports[0.1].realised_kl > reports[0.1].quadratic_kl
     assert all(reports[d].predicted > reports[d].gained > fair[d] for d in fair)
     assert promised[1e-3] > 0 and promised[1e-2] > 0 > promised[1e-1]
+    assert 0.07 < plain[1e-2] < 0.13 and abs(weight[1e-2] - 1) < 0.05  # accuracy rises by about 0.1
+    assert plain[1e-1] < 0.05 and abs(weight[1e-1] - 1) > 0.05
 
 
 @SEEDS
