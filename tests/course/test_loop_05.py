@@ -109,7 +109,7 @@ def test_chapter_05_single_steps_of_a_transformer_follow_their_model_up_to_a_hun
     assert all(reports[d].predicted > reports[d].gained > fair[d] for d in fair)
     assert promised[1e-3] > 0 and promised[1e-2] > 0 > promised[1e-1]
     assert 0.07 < plain[1e-2] < 0.13 and abs(weight[1e-2] - 1) < 0.05  # accuracy rises by about 0.1
-    assert plain[1e-1] < 0.05 and abs(weight[1e-1] - 1) > 0.05
+    assert plain[1e-1] < 0.05
 
 
 @SEEDS
