@@ -95,8 +95,6 @@ def test_a_mask_in_place_of_the_cap_is_what_was_given():
         ("11.4", 276),
         ("11.4", 275.7),
         ("11.4", 275),
-        ("11.5", "ace"),
-        ("11.5", "c, a, e"),
     ],
 )
 def test_a_right_answer_is_right(name: str, answer: Any):
@@ -119,12 +117,6 @@ def test_a_right_answer_is_right(name: str, answer: Any):
         ("11.4", 115, "noise of one response"),
         ("11.4", 0.416, "this is the signal"),
         ("11.4", 179, "squared norm with 512"),
-        ("11.5", "abce", "b does not hold"),
-        ("11.5", "acde", "d does not hold"),
-        ("11.5", "acef", "f does not hold"),
-        ("11.5", "ce", "a holds too"),
-        ("11.5", "ae", "c holds too"),
-        ("11.5", "ac", "e holds too"),
     ],
 )
 def test_a_mistake_is_named(name: str, answer: Any, said: str):
@@ -161,12 +153,17 @@ CAPS: dict[str, tuple[Callable[..., Any], str]] = {
 
 @pytest.mark.parametrize("answer", [bisected, by_steps])
 def test_a_cap_is_right_in_every_form(answer: Callable[..., Any]):
-    verdict = grade(find("11.6"), answer)
+    verdict = grade(find("11.5"), answer)
     assert verdict.status == "right", verdict.reason
 
 
 @pytest.mark.parametrize("name", CAPS)
 def test_a_mutant_of_the_cap_is_named(name: str):
     mutant, said = CAPS[name]
-    verdict = grade(find("11.6"), mutant)
+    verdict = grade(find("11.5"), mutant)
     assert verdict.status == "wrong" and verdict.known == bool(said) and said in verdict.reason, verdict.reason
+
+
+def test_a_noise_number_that_nobody_knows_is_told_as_it_was_written():
+    for answer in (5.25, 192, 274):
+        assert grade(find("11.4"), answer).reason == f"{answer} is not the answer"

@@ -190,7 +190,7 @@ def test_chapter_11_on_old_data_no_correction_is_biased_token_ratios_are_noisies
 
 def test_chapter_11_what_its_contest_is_said_to_show():
     def word(task: str, ours: str, theirs: str) -> str:
-        return readings.less(task, ours, theirs).split("]  ")[1]
+        return readings.less(task, ours, theirs).word
 
     old, rounded, long = readings.TASKS
     for task in (old, rounded):
@@ -212,8 +212,8 @@ def test_chapter_11_what_its_contest_is_said_to_show():
 def test_chapter_11_at_the_end_its_contest_tells_only_what_neither_corrects_nor_clips():
     old, rounded, _ = readings.TASKS
     for ours, theirs in combinations(("sequence_is", "seq_tis", "unclipped", "pg_is clip"), 2):
-        assert "not told" in readings.less(old, ours, theirs, readings.ends)
-    assert "worse" in readings.less(old, "uncorrected", "unclipped", readings.ends)
+        assert readings.less_at_the_end(old, ours, theirs).word == "not told"
+    assert readings.less_at_the_end(old, "uncorrected", "unclipped").word == "worse"
     assert readings.ends(old, "unclipped").mean() > readings.ends(old, "sequence_is").mean() + 0.04
     fell = {row["weight"]: row["died"] for row in readings.compared([old]) if "died" in row}
     assert fell["token"] == "0 of 12" and fell["response"] == fell["response, C = 2"] == "1 of 12"

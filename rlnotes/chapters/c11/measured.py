@@ -47,6 +47,19 @@ def noise_number(small: float, large: float, n: int, N: int) -> float:
     return float("inf") if signal <= 0 else round(noise / signal, 9)
 
 
+def jackknife(statistic: Callable[[Tensor], float], products: Tensor) -> float:
+    """The standard error of a number that is computed from the inner products of micro-batches' gradients,
+    (micro-batches, micro-batches): by leaving out one of them at a time.
+
+    >>> jackknife(lambda products: products.mean().sqrt().item(), torch.outer(*[torch.tensor([1.0, 2.0, 6.0])] * 2))
+    1.5275252316519468
+    """
+    count = len(products)
+    rest = [[i for i in range(count) if i != left_out] for left_out in range(count)]
+    found = torch.tensor([statistic(products[own][:, own]) for own in rest], dtype=torch.float64)
+    return ((count - 1) * found.var(correction=0)).sqrt().item()
+
+
 def midway(age: int, seed: int) -> Trained:
     """A learner after eight rounds with token ratios, and the weights that sampled, ``age`` rounds older than those
     that the last round began with.

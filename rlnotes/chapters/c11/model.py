@@ -64,7 +64,7 @@ def response(one: Pair, cap: float = np.inf) -> np.ndarray:
 
 
 class Kept(NamedTuple):
-    """What a step keeps of an exact one, each at its own best length: Fact 11.3."""
+    """What a step keeps of an exact one, each at its own best length: Fact 11.2."""
 
     share: float
     direction: float

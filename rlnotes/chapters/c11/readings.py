@@ -1,14 +1,14 @@
 """What chapter 11 reads off its stored runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from rlnotes.studies.contest import results
-from rlnotes.studies.tables import Table, grids, load_rows, load_table
-from rlnotes.studies.verdicts import judge
+from rlnotes.studies import contest
+from rlnotes.studies.tables import Table, load_rows, load_table
+from rlnotes.studies.verdicts import Verdict, judge
 
 Rows = list[dict[str, Any]]
 
@@ -34,34 +34,39 @@ def _contest() -> Table:
 
 
 @cache
-def _best() -> dict[tuple[str, str], str]:
+def _chosen() -> dict[tuple[str, str], str]:
     """The method at its own rate, by task and objective."""
-    table = _contest()
-    names = (table.best(grid) for grid in grids(table.labels))
-    return {(table.labels[name]["task"], table.labels[name]["recipe"]): name for name in names}
+    return contest.chosen(_contest())
 
 
 def scores(task: str, method: str) -> np.ndarray:
     """The mean accuracy of each run of a method, (runs,)."""
-    return _contest().mean(_best()[task, method], _contest().score)
+    return _contest().mean(_chosen()[task, method], _contest().score)
 
 
 def ends(task: str, method: str) -> np.ndarray:
     """The last accuracy of each run of a method, (runs,)."""
-    return _contest().last(_best()[task, method], _contest().score, 1)
+    return _contest().last(_chosen()[task, method], _contest().score, 1)
 
 
-def less(task: str, ours: str, theirs: str, of: Callable[[str, str], np.ndarray] = scores) -> str:
-    """The difference of two methods, with its interval and its word: in the mean over the run, or in their ``ends``."""
+def less(task: str, ours: str, theirs: str) -> Verdict:
+    """The verdict on two methods, in the mean over the run."""
+    return contest.less(_contest(), _chosen()[task, ours], _chosen()[task, theirs])
+
+
+def less_at_the_end(task: str, ours: str, theirs: str) -> Verdict:
+    """The verdict on two methods, in the last accuracy."""
     margin = _contest().settings["comparison"]["margin"]
-    return str(judge(of(task, ours), of(task, theirs), margin, _contest().starts_of(_best()[task, ours])))
+    return judge(ends(task, ours), ends(task, theirs), margin, _contest().starts_of(_chosen()[task, ours]))
 
 
-def compared(tasks: Sequence[str], clip: bool = False, arms: Sequence[str] = tuple(ARMS)) -> Rows:
+def compared(
+    tasks: Sequence[str], clip: bool = False, arms: Sequence[str] = tuple(ARMS), verdict_at_the_end: bool = True
+) -> Rows:
     """A row for each weight on each task, in the mean over the run and at its end: without the clip, after the start,
     beside token ratios; or with the clip beside the same weight without it.
     """
-    rows = {(row["task"], row["method"]): row for row in results(_contest())}
+    rows = {(row["task"], row["method"]): row for row in contest.results(_contest())}
     beside, found = "no clip" if clip else BESIDE, []
     for task in tasks:
         if not clip:
@@ -70,11 +75,14 @@ def compared(tasks: Sequence[str], clip: bool = False, arms: Sequence[str] = tup
         for arm in arms:
             ours, theirs = ARMS[arm][::-1] if clip else (ARMS[arm][0], ARMS[BESIDE][0])
             row: dict[str, Any] = {"task": task, "weight": arm + ", clip" * clip, "rate": rows[task, ours]["rate"]}
-            for name, of in (("over the run", scores), ("at the end", ends)):
-                row[name] = float(of(task, ours).mean())
-                row[f"{name}, less {beside}"] = None if ours == theirs else less(task, ours, theirs, of)
+            row["over the run"] = float(scores(task, ours).mean())
+            row[f"over the run, less {beside}"] = None if ours == theirs else str(less(task, ours, theirs))
+            row["at the end"] = float(ends(task, ours).mean())
+            if verdict_at_the_end:
+                told = None if ours == theirs else str(less_at_the_end(task, ours, theirs))
+                row[f"at the end, less {beside}"] = told
             if clip:
-                runs = _contest().rows[_best()[task, ours]].values()
+                runs = _contest().rows[_chosen()[task, ours]].values()
                 row["dropped"] = float(np.mean([np.nanmedian(run["no_gradient"]) for run in runs]))
             found.append(row | {"died": rows[task, ours]["died"]})
     first = {name: None for name in found[-1] if name != "task" or len(tasks) > 1}
@@ -83,12 +91,12 @@ def compared(tasks: Sequence[str], clip: bool = False, arms: Sequence[str] = tup
 
 def starts() -> dict[str, float]:
     """Greedy accuracy of the start, by task."""
-    return {row["task"]: float(row["start, greedy"]) for row in results(_contest())}
+    return {row["task"]: float(row["start, greedy"]) for row in contest.results(_contest())}
 
 
 def farthest(tasks: Sequence[str]) -> float:
     """The largest median of mean |pi - mu| of any run on some tasks."""
-    runs = [run for (task, _), name in _best().items() if task in tasks for run in _contest().rows[name].values()]
+    runs = [run for (task, _), name in _chosen().items() if task in tasks for run in _contest().rows[name].values()]
     return max(float(np.nanmedian(run["mismatch"])) for run in runs)
 
 
@@ -96,11 +104,11 @@ def far(task: str) -> Rows:
     """Mean |pi - mu| of the runs of each method on a task, lowest, median and highest run; of how many it is above
     the alarm; and how many died.
     """
-    rows = {(row["task"], row["method"]): row for row in results(_contest())}
+    rows = {(row["task"], row["method"]): row for row in contest.results(_contest())}
     found: Rows = []
     for arm, methods in ARMS.items():
         for method, kind in zip(methods, ("", ", clip"), strict=True):
-            runs = _contest().rows[_best()[task, method]].values()
+            runs = _contest().rows[_chosen()[task, method]].values()
             moved = np.array([np.nanmedian(run["mismatch"]) for run in runs])
             row: dict[str, Any] = {"weight": arm + kind, "mean accuracy": float(rows[task, method]["mean"])}
             row["mean |π − μ|"] = f"{np.median(moved):.3f} ({moved.min():.3f} to {moved.max():.3f})"
