@@ -54,7 +54,7 @@ def _tv(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 # --- 12.4
 
-_LOGP = np.log(np.random.default_rng(12).uniform(0.05, 0.95, (3, 3, 4)))  # versions, responses, tokens
+_LOGP = np.log(np.random.default_rng(12).uniform(0.05, 0.95, (3, 3, 4))).round(2)  # versions, responses, tokens
 WRITERS: dict[str, list[list[int]]] = {
     "whole responses": [[0] * 4, [2] * 4, [1] * 4],
     "one change on the way": [[0, 0, 1, 1], [2, 2, 2, 2], [1, 2, 2, 2]],
@@ -112,13 +112,21 @@ def _shares_by_walking() -> tuple[float, float]:
 
 # --- 12.6
 
-LONG, GAIN, ADVANTAGE, STALE = 1000, 0.05, 1.0, 0.01
+SAMPLE, LEARN = 10.0, 6.0  # seconds
 
 
-def _penalty_by_series(shift: float = 1.0, bias: float = 1.0) -> float:
-    """The S part with the sums over tokens written out: each token moves all contexts after it, by twice its TV."""
-    later = sum(LONG - 1 - t for t in range(LONG))  # T (T - 1) / 2
-    return STALE * (shift * 4 * GAIN * later + bias * 2 * ADVANTAGE * LONG)
+def _rounds() -> tuple[float, float, float]:
+    """The medians to half right answers: fresh data with the clip, old data without and with it."""
+    from rlnotes.chapters.c12.readings import CLIPPED, rounds_to_half  # only here: it needs torch
+    from rlnotes.studies.contest import UNCLIPPED
+
+    return rounds_to_half("fresh", CLIPPED), rounds_to_half("all old", UNCLIPPED), rounds_to_half("all old", CLIPPED)
+
+
+def _seconds() -> tuple[float, float]:
+    """Until half of the answers are right: waiting, and with a queue."""
+    fresh, old, _ = _rounds()
+    return fresh * (SAMPLE + LEARN), old * max(SAMPLE, LEARN)
 
 
 EXERCISES: dict[str, Exercise] = {
@@ -173,6 +181,8 @@ EXERCISES: dict[str, Exercise] = {
         oracle=_token_by_token,
         given=_by_first,
         misconceptions={
+            "one number for each token is wanted, of shape (responses, tokens). An index for the versions alone takes "
+            "all responses for each of them": lambda logp, version: logp[version],
             "that takes the newest version of each response for all of its tokens": _newest,
             "that takes for all tokens the version that wrote the last one": lambda logp, version: logp[
                 version[:, -1], np.arange(len(version))
@@ -206,24 +216,33 @@ EXERCISES: dict[str, Exercise] = {
                 0.234375,
                 0.234375,
             ),
+            "the second number: 0.75 is the chance that an old token is followed by an old one": (..., 0.75),
+            "the second number: draws take old versions away, too. The two shares do not add up": (..., 0.734375),
+            "the second number: responses that began fresh may be given the old version": (..., 0.341796875),
         },
         hints=("The chance that token t is old, for t from 0 to 3; then their mean.",),
         tolerance=6e-3,
     ),
     "12.6": Exercise(
         cases=((),),
-        oracle=_penalty_by_series,
+        oracle=_seconds,
         misconceptions={
-            "the part of the bias is missing: C_2 is C_1 and 2 T xi_k": lambda: _penalty_by_series(bias=0.0),
-            "that is the bias alone: C_2 contains C_1": lambda: _penalty_by_series(shift=0.0),
-            "a factor of 2 is missing": lambda: _penalty_by_series() / 2,
-            "T (T - 1) belongs there, not T alone": lambda: STALE * (2 * LONG * GAIN + 2 * LONG * ADVANTAGE),
-            "nearly: the factor is T (T - 1), for the last token shifts no context after it": (
-                lambda: STALE * 2 * LONG * (LONG * GAIN + ADVANTAGE)
+            "first waiting, then with a queue": lambda: _seconds()[::-1],
+            "the first number: a learner that waits samples and learns one after the other": lambda: (
+                _rounds()[0] * SAMPLE,
+                ...,
             ),
-            "xi and xi_k are swapped": lambda: STALE * (2 * LONG * (LONG - 1) * ADVANTAGE + 2 * LONG * GAIN),
-            "that is C_2; multiply by S": lambda: _penalty_by_series() / STALE,
+            "the second number: the slower of the two sets the pace, and that is sampling": lambda: (
+                ...,
+                _rounds()[1] * LEARN,
+            ),
+            "the second number: with a queue both run at once": lambda: (..., _rounds()[1] * (SAMPLE + LEARN)),
+            "the second number: those are the rounds of the clip; unclipped took fewer": lambda: (
+                ...,
+                _rounds()[2] * SAMPLE,
+            ),
+            "the second number: those are the rounds with fresh data": lambda: (..., _rounds()[0] * SAMPLE),
         },
-        hints=("Theorem 12.3: first C_1, then C_2, then times S.",),
+        hints=("The column rounds to 0.5, times the seconds of a round: 10 + 6, or the larger of the two.",),
     ),
 }

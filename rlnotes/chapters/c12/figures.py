@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 
 from rlnotes.bounds.result import Bound
 from rlnotes.chapters.c12.live import ARMS
-from rlnotes.chapters.c12.readings import CLIPPED, FEEDS, chosen, live
+from rlnotes.chapters.c12.readings import CLIPPED, FEEDS, TITLES, chosen, live, tuning_means
 from rlnotes.notebook.figures import STYLES, new_figure
 from rlnotes.studies.tables import load_table
 
-SMALL, LOWEST = 0.01, -60  # the axis of promises is straight up to here, and ends there
+SMALL, LOWEST, WIDE = 0.01, -60, 0.36  # the axis of promises is straight up to here, and ends there; that of changes
 
 
 def opening() -> tuple[Figure, str]:
@@ -27,20 +27,20 @@ def opening() -> tuple[Figure, str]:
         words.append(f"{feed} from {accuracy[0]:.2f} to {accuracy[-1]:.2f}")
     left.set(xlabel="tokens sampled (1000)", ylabel="accuracy, new prompts", ylim=(0, 1.02), title="what happened")
     left.legend(frameon=False, fontsize=8)
-    for style, arm in ((STYLES[0], "fresh"), (STYLES[3], "all old")):
+    for style, arm in zip((STYLES[0], STYLES[1], STYLES[3]), ("fresh", "half old", "all old"), strict=True):
         change, promised = (np.concatenate([run[name] for run in live(arm)]) for name in ("change", "promised"))
         right.plot(change, promised, label=arm, markersize=3.5, alpha=0.6, **style | {"linestyle": ""})
         ends = [f"{x.min():.2f} to {x.max():.3f}" for x in (change, promised)]
         words.append(f"{arm}: changes of {ends[0]}, promises of {ends[1]}")
-    line = np.linspace(-0.3, 0.3, 200)
+    line = np.linspace(-WIDE, WIDE, 200)
     right.plot(line, line, color="0.4", linewidth=1)
-    right.text(0.29, 0.4, "promised = true", fontsize=8, ha="right", va="bottom")
+    right.text(WIDE, 0.4, "promised = true", fontsize=8, ha="right", va="bottom")
     right.axhline(0, color="0.4", linewidth=1, linestyle=":")
     right.axhspan(LOWEST, -1, color="0.9")
-    right.text(-0.29, -30, "accuracy cannot fall by so much", fontsize=8)
+    right.text(-0.97 * WIDE, -48, "accuracy cannot fall by so much", fontsize=8)
     right.set_yscale("symlog", linthresh=SMALL)
     right.set(xlabel="true change of the accuracy", ylabel="promised change", title="what a round was promised")
-    right.set(xlim=(-0.3, 0.3), ylim=(LOWEST, 2))
+    right.set(xlim=(-WIDE, WIDE), ylim=(LOWEST, 2))
     right.legend(frameon=False, fontsize=8, loc="upper left")
     return figure, (
         f"Left, mean accuracy of 12 runs each, with the clip: {'; '.join(words[:4])}. "
@@ -58,7 +58,8 @@ def lag_and_distance() -> tuple[Figure, str]:
         lag, S = (np.array([run[name] for run in live(arm)]) for name in ("lag", "S"))
         rounds = np.arange(1, lag.shape[1] + 1)
         left.plot(rounds, lag.mean(0), label=arm, markevery=5, markersize=4, **style)
-        right.plot(rounds, S.T, color=style["color"], linewidth=0.5, alpha=0.5)
+        if arm == "all old":
+            right.plot(rounds, S.T, color=style["color"], linewidth=0.6, alpha=0.6)
         right.plot(rounds, S.mean(0), markevery=5, markersize=4, **style)
         mean, top = S.mean(0), int(S.mean(0).argmax())
         words.append(
@@ -67,7 +68,37 @@ def lag_and_distance() -> tuple[Figure, str]:
     left.set(xlabel="round", ylabel="updates", title="lag", ylim=0)
     right.set(xlabel="round", ylabel="total variation", title="staleness S", ylim=0)
     left.legend(frameon=False, fontsize=8)
-    return figure, f"Six runs each, thin, and their mean. {'; '.join(words)}."
+    return figure, f"Mean of six runs each; thin, those of all old. {'; '.join(words)}."
+
+
+def runs_and_rates() -> tuple[Figure, str]:
+    """Left the mean accuracy of each run of the contest, right that of the tuning runs by their rate."""
+    figure, (left, right) = new_figure(2, width=4.4, height=3.1)
+    table, words, places = load_table("12_versions"), [], {feed: place for place, feed in enumerate(FEEDS.values())}
+    colours = {recipe: STYLES[i] for i, recipe in enumerate(TITLES)}
+    for (feed, recipe), name in chosen(table).items():
+        style, accuracy = colours[recipe], np.sort(table.mean(name, "accuracy"))
+        across = places[feed] + 0.2 * list(TITLES).index(recipe) - 0.1 + np.linspace(-0.07, 0.07, len(accuracy))
+        dots = {"linestyle": "", "markersize": 4, "alpha": 0.8}
+        left.plot(across, accuracy, label=TITLES[recipe] if feed == "fresh" else None, **style | dots)
+        words.append(
+            f"{feed}, {TITLES[recipe]} {accuracy[0]:.2f} to {accuracy[-1]:.2f}, median {np.median(accuracy):.2f}"
+        )
+    left.set_xticks([*places.values()], [*places], fontsize=8)
+    left.set(ylabel="mean accuracy of a run", ylim=(0, 1), title="twelve runs, each at its best rate")
+    left.legend(frameon=False, fontsize=8, loc="lower left")
+    tuned = tuning_means()
+    for feed, line in (("half old", ":"), ("all old", "-")):
+        for recipe, title in TITLES.items():
+            rates = tuned[feed, recipe]
+            own = colours[recipe] | {"linestyle": line, "markersize": 4, "label": f"{feed}, {title}"}
+            right.plot([*rates], [*rates.values()], **own)
+            words.append(f"{feed}, {title} " + ", ".join(f"{mean:.2f} at {rate:g}" for rate, mean in rates.items()))
+    right.set_xscale("log")
+    right.set(xlabel="learning rate", ylim=(0, 1), title="three tuning runs, by rate")
+    right.legend(frameon=False, fontsize=8, loc="lower center")
+    here = len(places) * len(TITLES)
+    return figure, f"Left, mean accuracy of runs: {'; '.join(words[:here])}. Right, by rate: {'; '.join(words[here:])}."
 
 
 def promised_over_true(pairs: Sequence[tuple[Bound, Bound]], far: float = 0.02) -> tuple[Figure, str]:

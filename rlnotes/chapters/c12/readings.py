@@ -9,9 +9,11 @@ from torch import Tensor
 
 from rlnotes.chapters.c12.live import ARMS, UPDATES
 from rlnotes.lm.rollout import Rollout
+from rlnotes.studies import contest
 from rlnotes.studies.contest import UNCLIPPED, UNTRAINED
-from rlnotes.studies.tables import Table, died, grids, load_rows, load_table
-from rlnotes.studies.verdicts import judge, paired_difference, paired_interval
+from rlnotes.studies.study import short
+from rlnotes.studies.tables import Table, died, load_rows, load_table
+from rlnotes.studies.verdicts import paired_difference, paired_interval
 
 FEEDS = {"fresh": "fresh", "kept 32": "half old", "switching 32": "old in parts", "old 32": "all old"}
 CLIPPED = "grpo"
@@ -19,6 +21,7 @@ TITLES = {CLIPPED: "clip", UNCLIPPED: UNCLIPPED}
 FULL = 32 // UPDATES + 1  # the first round at which the oldest lag is reached
 FAR, PRECISION = 0.12, 0.01  # mean |pi - mu|: the limit of a rule on logs; verl's limit for a fault of precision
 
+EVERY = 2  # rounds between the measurements of the contest
 TOLD = 0.005  # a difference of surrogates from which on its size is compared with the change
 
 Rows = list[dict[str, Any]]
@@ -29,36 +32,44 @@ Rows = list[dict[str, Any]]
 
 def chosen(table: Table) -> dict[tuple[str, str], str]:
     """The stored method of each feed and objective, at the rate that was tuned for it."""
-    best = (table.best(grid) for grid in grids(table.labels))
-    return {(FEEDS[table.labels[name]["task"]], table.labels[name]["recipe"]): name for name in best}
+    return {(FEEDS[task], recipe): name for (task, recipe), name in contest.chosen(table).items()}
 
 
 def feeds_in_short() -> Rows:
-    """A row for each feed and objective, and one for the start: rate, runs that died, accuracy, and what is told."""
+    """A row for each feed and objective, and one for the start: rate, runs that died, rounds until half of the answers
+    are right, accuracy, and what is told.
+    """
     table = load_table("12_versions")
-    own, margin = chosen(table), table.settings["comparison"]["margin"]
+    own = chosen(table)
 
     def told(name: str, other: str) -> str | None:
-        if name == other:
-            return None
-        ours, theirs = (table.mean(one, "accuracy") for one in (name, other))
-        return str(judge(ours, theirs, margin, table.starts_of(name)))
+        return None if name == other else str(contest.less(table, name, other, "accuracy"))
 
     fresh = own["fresh", CLIPPED]
     start, greedy = (table.start(fresh, metric).mean() for metric in ("accuracy", "greedy"))
     found: Rows = [{"feed": UNTRAINED, "objective": None, "start, greedy": greedy, "rate": None, "died": None}]
-    found[0] |= {"end": start, "mean": start}
+    found[0] |= {"rounds to 0.5": None, "end": start, "mean": start}
     for feed in FEEDS.values():
         for recipe, title in TITLES.items():
             name = own[feed, recipe]
             dead = [died(accuracy) for _, accuracy in table.curves(name, "accuracy")]
             row = {"feed": feed, "objective": title, "start, greedy": greedy, "rate": table.labels[name]["rate"]}
-            row |= {"died": f"{sum(dead)} of {len(dead)}", "end": table.last(name, "accuracy", 1).mean()}
+            row |= {"died": f"{sum(dead)} of {len(dead)}", "rounds to 0.5": int(rounds_to_half(feed, recipe))}
+            row |= {"end": table.last(name, "accuracy", 1).mean()}
             row |= {"mean": table.mean(name, "accuracy").mean()}
             row |= {"less clip on fresh data": told(name, fresh)}
             row |= {"less clip on this feed": told(name, own[feed, CLIPPED]) if feed != "fresh" else None}
             found.append(row)
     return found
+
+
+def rounds_to_half(feed: str, recipe: str) -> float:
+    """After how many rounds half of the answers are right at a measurement, the median over runs; never is infinite."""
+    table, first = load_table("12_versions"), []
+    for _, accuracy in table.curves(chosen(table)[feed, recipe], "accuracy"):
+        there = np.flatnonzero(accuracy >= 0.5)
+        first.append(EVERY * there[0] if len(there) else np.inf)
+    return float(np.median(first))
 
 
 def seed_by_seed() -> Rows:
@@ -69,21 +80,37 @@ def seed_by_seed() -> Rows:
     return [{"seed": seed} | {name: float(x[i]) for name, x in columns.items()} for i, seed in enumerate(seeds)]
 
 
+def tuning_means() -> dict[tuple[str, str], dict[float, float]]:
+    """The mean accuracy of the tuning runs at each rate that was tried, by feed and objective."""
+    return {key: {rate: mean for rate, (mean, _) in own.items()} for key, own in _tuned().items()}
+
+
 def by_rate() -> Rows:
     """The mean accuracy of the tuning runs by feed and rate, with the clip and without; how many runs of those died."""
-    table = load_table("12_versions")
-    apart, found = replace(table, rows=table.tuning), []
-    for task, feed in FEEDS.items():
+    tuned, found = _tuned(), []
+    rates = sorted({rate for own in tuned.values() for rate in own})
+    for feed in FEEDS.values():
         row: dict[str, Any] = {"feed": feed}
-        for rate in sorted({label["rate"] for label in table.labels.values()}, key=float):
-            means, dead = [], 0
-            for recipe in (CLIPPED, UNCLIPPED):
-                for name in table.where(task=task, recipe=recipe, rate=rate):
-                    means.append(f"{apart.mean(name, 'accuracy').mean():.3f}")
-                    dead += sum(died(accuracy) for _, accuracy in apart.curves(name, "accuracy"))
-            row[rate] = " / ".join([*means, "–"][:2]) + f", {dead} died" * (dead > 0)
+        for rate in rates:
+            both = [tuned[feed, recipe].get(rate) for recipe in TITLES]
+            dead = sum(one[1] for one in both if one)
+            means = " / ".join(f"{one[0]:.3f}" if one else "–" for one in both)
+            row[short(rate)] = means + f", {dead} died" * (dead > 0)
         found.append(row)
     return found
+
+
+def _tuned() -> dict[tuple[str, str], dict[float, tuple[float, int]]]:
+    """The mean accuracy of the tuning runs, and how many died, at each rate, by feed and objective."""
+    table = load_table("12_versions")
+    apart = replace(table, rows=table.tuning)
+    found: dict[tuple[str, str], dict[float, tuple[float, int]]] = {}
+    for name in apart.rows:
+        own = table.labels[name]
+        dead = sum(died(accuracy) for _, accuracy in apart.curves(name, "accuracy"))
+        mean = float(apart.mean(name, "accuracy").mean())
+        found.setdefault((FEEDS[own["task"]], own["recipe"]), {})[float(own["rate"])] = mean, dead
+    return {key: dict(sorted(own.items())) for key, own in found.items()}
 
 
 def counted_otherwise() -> Rows:
@@ -163,15 +190,13 @@ def distances() -> Rows:
     """A row for each arm: the lag it was told, and the distances once that is reached, lowest to highest."""
     found: Rows = []
     for arm, (lags, rate) in ARMS.items():
-        runs, old = live(arm), max(lags) // UPDATES
+        runs = live(arm)
         S = full_lag(arm, "S")
         rounds = np.array([run["S"][FULL - 1 :] for run in runs])
         row: dict[str, Any] = {"arm": arm, "rate": f"{rate:g}", "lag of the old": max(lags)}
         row |= {"S, mean": float(S.mean()), "S, runs": _span(S, 3), "S, single rounds": _span(rounds, 2)}
-        row |= {"U, mean": float(full_lag(arm, "U").mean()), "S / U": _span(times_a_round(arm), 1) if old else None}
         row["J at the end"] = _span(np.array([run["J"][-1] + run["change"][-1] for run in runs]), 2)
-        sums = np.array([[sum(run["U"][i - old : i]) for i in range(FULL - 1, len(run["U"]))] for run in runs])
-        found.append(row | {"S at most the sum of U": _of((rounds <= sums).ravel().tolist()) if old else None})
+        found.append(row)
     return found
 
 
@@ -265,10 +290,9 @@ def seconds() -> Rows:
     stored = load_rows("12_seconds")
     for queue in sorted({row["queue"] for row in stored}):
         own = [row for row in stored if row["queue"] == queue]
-        row: dict[str, Any] = {"queue": queue, "runs": len(own), "lag": max(one["lag"] for one in own)}
-        for name in ("waited", "seconds"):
-            values = sorted(one[name] for one in own)
-            row[name] = f"{values[0]:.3f} to {values[-1]:.3f}"
+        row: dict[str, Any] = {"queue": queue, "runs": len(own)}
+        for name, digits in (("lag", 0), ("waited", 3), ("seconds", 3)):
+            row[name] = _span(np.array([one[name] for one in own]), digits)
         found.append(row)
     return found
 
