@@ -188,8 +188,21 @@ def test_chapter_09_the_mean_log_ratio_scatters_by_sigma_over_the_root_of_the_le
 
 
 def test_chapter_09_a_range_made_for_tokens_does_not_act_and_a_measured_one_does():
-    idle = {row["range"]: row["clip fraction below 0.02"] for row in readings.idle_gates()}
-    assert idle == dict.fromkeys(("0.03", "4e-4", "measured", "0.2, one update"), "0 of 6") | {"0.2": "6 of 6"}
+    idle = {row["range"]: row["alarm"] for row in readings.idle_gates()}
+    others = ("0.03", "4e-4", "measured", "0.2, one update")
+    assert idle == dict.fromkeys(others, "0 of 6 runs") | {"0.2": "6 of 6 runs"}
+
+
+def test_chapter_09_the_rule_is_known_to_a_factor_of_two():
+    rule, last, three, law, by_k3 = readings.steadiness()
+    assert [row["within a factor of 2"] for row in (rule, last, three)] == ["83%", "73%", "74%"]
+    assert [round(float(rule[name]), 2) for name in ("least", "most")] == [0.41, 3.58]
+    assert 0.95 < law["10 %"] < law["90 %"] < 1.53 and 1.3 < by_k3["median"] < 1.4 and by_k3["most"] > 10
+    ends = {row["range"]: row for row in readings.live_ends()}
+    assert ends["4e-4"]["lowest on"] == "6 of 6 seeds" and ends["0.2"]["end"] == "0.36 to 0.82"
+    for arm in ("0.2", "0.03", "4e-4"):  # an interval with 0 inside
+        low, high = ends[arm]["end less measured"].split(" ", 1)[1].strip("[]").split(", ")
+        assert float(low) < 0 < float(high)
 
 
 def test_chapter_09_what_its_contests_are_said_to_show():
@@ -207,9 +220,17 @@ def test_chapter_09_what_its_contests_are_said_to_show():
     told = {recipe: word("ledger", recipe, "grpo") for recipe in of_ledger}
     assert {recipe for recipe, said in told.items() if said != "not told"} == {"gspo 0.003"}
     for task in readings.DRIFT_TASKS:
-        for pair in readings.PAIRS[:3]:
+        for pair in readings.PAIRS:
             assert word(task, *pair, "09_drift") == "not told"
-    assert [word(task, *readings.PAIRS[3], "09_drift") for task in readings.DRIFT_TASKS] == ["better", "not told"]
+    assert word("misled int4", "gspo 0.03 at pi_k", "grpo", "09_drift") == "better"
+    died = {(row["task"], row["method"]): row["died"] for row in readings.all_rows("09_ranges") if row["died"]}
+    assert {name for name, count in died.items() if not count.startswith("0 ")} == {
+        ("ledger", "gspo open"),
+        ("ledger", "grpo 0.5"),
+        ("misled", "unclipped"),
+        ("misled", "grpo 0.5"),
+    }
+    assert len(died) == 30 and sum(int(count.split()[0]) for count in died.values()) == 5  # of 12 each
 
 
 def test_chapter_09_gspo_is_ahead_in_the_median_and_of_noise_five_seeds_say_nothing():

@@ -63,7 +63,7 @@ PLANTED = {
     "dead-kl": Planted("slime", settings=dict(kl_in_reward=0.1), told=dict(estimator="ppo")),
     "two-penalties": Planted("verl", settings=dict(kl_in_loss=True, kl_in_reward=True), told=dict(kl_in_reward=False)),
     "group-of-one": Planted("verl", settings=dict(estimator="grpo"), told=dict(group_size=8)),
-    "gspo-clip-too-wide": Planted("trl", settings=dict(ratio="sequence"), told=dict(clip_low=3e-4)),
+    "gspo-clip-too-wide": Planted("trl", settings=dict(ratio="sequence", passes=4), told=dict(passes=1)),
     "gspo-drift": Planted(
         "verl",
         dict(mismatch_kl=flat(0.01), length=flat(2000.0)),

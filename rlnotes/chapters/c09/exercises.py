@@ -39,7 +39,7 @@ def _the_gate_that_could_and_did_not() -> tuple[str, float]:
 
     (name,) = (run for run in "ABC" if _idle(the_log(run)))
     last = the_log(name)[-1]
-    return name, math.sqrt(2 * last["KL"] / last["length"])
+    return name, last["σ"] / math.sqrt(last["length"])
 
 
 def _idle(rows: list[dict[str, Any]]) -> bool:
@@ -49,15 +49,8 @@ def _idle(rows: list[dict[str, Any]]) -> bool:
 def _from_the_log(name: str, what: str) -> float:
     from rlnotes.chapters.c09.readings import the_log  # only here: it reads a table
 
-    KL, T = (the_log(name)[-1][column] for column in ("KL", "length"))
-    found = {
-        "half": math.sqrt(KL / T),
-        "no root of T": math.sqrt(2 * KL),
-        "by T": math.sqrt(2 * KL) / T,
-        "no root": 2 * KL / math.sqrt(T),
-        "KL": KL,
-    }
-    return found[what]
+    KL, sigma, T = (the_log(name)[-1][column] for column in ("KL", "σ", "length"))
+    return {"k3": math.sqrt(2 * KL / T), "no root of T": sigma, "by T": sigma / T}[what]
 
 
 # --- 09.3: the loss of GSPO, with the mean over the width of the batch
@@ -128,6 +121,13 @@ def _gradient_kept(logp, logp_mu, mask, A, epsilon):
 def _clamped_gradient_kept(logp, logp_mu, mask, A, epsilon):
     bar_r = _bar(logp, logp_mu, mask)
     return -((bar_r + (bar_r.clamp(1 - epsilon, 1 + epsilon) - bar_r).detach()) * A).mean()
+
+
+def _clipped_logarithm(logp, logp_mu, mask, A, epsilon):
+    import torch
+
+    log_r = ((logp - logp_mu) * mask).sum(1) / mask.sum(1)
+    return -torch.minimum(log_r.exp() * A, log_r.clamp(-epsilon, epsilon).exp() * A).mean()
 
 
 def _by_tokens(logp, logp_mu, mask, A, epsilon):
@@ -244,25 +244,18 @@ EXERCISES: dict[str, Exercise] = {
                 ...,
             ),
             "in B the gate does act: two thirds of the responses are held": ("B", ...),
-            "the run is right. The KL is about half the mean square of a log-ratio: take the root of twice the KL": (
-                lambda: ("C", _from_the_log("C", "half"))
-            ),
+            "the run is right. That takes sigma from the KL, which is that of one minibatch, before the last step: too "
+            "little here. The log has sigma itself": lambda: ("C", _from_the_log("C", "k3")),
             "the run is right. That is the spread of a token; a response's is smaller by the root of its length": (
                 lambda: ("C", _from_the_log("C", "no root of T"))
             ),
             "the run is right. The scatter falls with the root of the length, not with the length": (
                 lambda: ("C", _from_the_log("C", "by T"))
             ),
-            "the run is right. The spread is the root of twice the KL": lambda: ("C", _from_the_log("C", "no root")),
-            "the run is right. That is the KL, which is about half of the spread squared": (
-                lambda: ("C", _from_the_log("C", "KL"))
-            ),
-            "the run is right; its range is another: the root of twice the KL over the root of the length": ("C", ...),
+            "the run is right; its range is another: sigma over the root of the length, by the last row": ("C", ...),
             "the run in quotes first, then the number": (..., "ABC"),
         },
-        hints=(
-            "The spread of a token's log-ratio is about the root of twice the KL. What makes it that of a response?",
-        ),
+        hints=("The log has the spread of a token's log-ratio. What makes it that of a response?",),
         tolerance=4e-4,  # the printed columns are rounded
     ),
     "09.3": Exercise(
@@ -287,6 +280,8 @@ EXERCISES: dict[str, Exercise] = {
             "the value is clipped, and the gradient still flows: a closed gate gives none": _gradient_kept,
             "the ratio is clipped, and the gradient still flows: a closed gate gives none, and one that moved the "
             "wrong way is open": _clamped_gradient_kept,
+            "the logarithm is clipped to [-epsilon, epsilon]; the edges are those of the ratio, 1 - epsilon and "
+            "1 + epsilon": _clipped_logarithm,
             "these are GRPO's terms: a ratio and a gate for each token": _by_tokens,
         },
         hints=("Two responses of one batch, one short. By which number is the sum of each divided?",),
@@ -316,7 +311,7 @@ EXERCISES: dict[str, Exercise] = {
                 RANGE / 2,
                 ...,
             ),
-            "the second number: by how much has the scatter shrunk, by length and by spread?": (RANGE / 20, ...),
+            "the second number: the scatter has shrunk by the length and by the spread": (RANGE / 20, ...),
             "first the range, then the number of scatters": (20, RANGE / 20),
         },
         hints=("The scatter is sigma / sqrt(T). By which factor is it smaller in the second job?",),

@@ -36,7 +36,7 @@ def ranges() -> tuple[Figure, str]:
         axis.minorticks_off()
     axes[0].set_ylabel("accuracy less tokens 0.2")
     axes[0].legend(frameon=False, fontsize=8, loc="lower left")
-    return figure, f"Difference to a clip of tokens at 0.2, filled where it is told. {'; '.join(words)}."
+    return figure, f"Difference to a clip of tokens at 0.2, filled where better or worse. {'; '.join(words)}."
 
 
 def glued(rows: Sequence[dict[str, Any]]) -> tuple[Figure, str]:
@@ -46,11 +46,11 @@ def glued(rows: Sequence[dict[str, Any]]) -> tuple[Figure, str]:
     for style, sign in zip(STYLES, ("wrong", "right"), strict=False):
         measured, formula = ([row[f"{sign}{what}"] for row in rows] for what in ("", ", by the formula"))
         axis.plot(T, measured, label=f"{sign}, measured", **style)
-        axis.plot(T, formula, color=style["color"], linewidth=1, alpha=0.6, label=f"{sign}, by the formula")
-        words.append(f"{sign}: {measured[0]:.2f} at {T[0]} tokens, {measured[-1]:.2f} at {T[-1]}")
+        axis.plot(T, formula, color=style["color"], linewidth=1, alpha=0.6, label=f"{sign}, normal law")
+        words.append(f"{sign}: " + ", ".join(f"{y:.2f} at {x}" for x, y in zip(T, measured, strict=True)))
     axis.set(xscale="log", xlabel="tokens of a response", ylabel="closed gates", ylim=(-0.02, 1.02))
     axis.legend(frameon=False, fontsize=8)
-    return figure, f"Share of closed gates before the first update. {'; '.join(words)}."
+    return figure, f"Share of closed gates before the first update, over the tokens of a response. {'; '.join(words)}."
 
 
 def scatter_law() -> tuple[Figure, str]:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from statistics import fmean
+from itertools import pairwise
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from rlnotes.studies import contest as contests
 from rlnotes.studies.contest import results
 from rlnotes.studies.tables import Table, load_rows, load_table
-from rlnotes.studies.verdicts import Verdict
+from rlnotes.studies.verdicts import Verdict, paired_difference
 
 LENGTHS = {"misled": "6", "needle": "5", "ledger": "17 to 65"}  # tokens of a response
 # ranges of each kind, as the methods of 09_ranges are called, the narrowest first
@@ -21,7 +22,6 @@ KINDS = {"tokens": TOKENS, "responses": RESPONSES}
 FIRST = "grpo"  # with which a contest compares
 DRIFT_TASKS = ("misled int4", "ledger int4")
 DRIFT = {
-    "grpo": "tokens 0.2",
     "gspo": "4e-4, to mu",
     "gspo 0.03": "0.03, to mu",
     "gspo 0.03 at pi_k": "0.03, to pi_k",
@@ -31,13 +31,15 @@ PAIRS = (
     ("gspo 0.03 at pi_k", "gspo 0.03"),
     ("gspo 0.03 corrected", "gspo 0.03"),
     ("gspo 0.03", "gspo"),
-    ("gspo 0.03 at pi_k", "grpo"),
 )
 
 LOGS = {"A": ("0.2, one update", 0), "B": ("4e-4", 0), "C": ("0.2", 0)}  # of exercise 09.2: range and seed
 
+ONE_UPDATE = "0.2, one update"
+LIVE = ("0.2", "0.03", "4e-4", "measured", ONE_UPDATE)  # ranges of the chapter's loop
+ALARM = 0.02  # of the clip fraction, as the rule gspo-clip-too-wide has it
 # numbers of a round, and what the chapter calls them
-SHOWN = {"range": "range", "closed": "closed", "sigma": "σ", "sigma / sqrt(T)": "σ/√T", "KL": "KL"}
+SHOWN = {"sigma": "σ", "KL": "KL", "closed": "closed at the end", "clip fraction": "clip fraction"}
 
 Rows = list[dict[str, Any]]
 
@@ -73,18 +75,19 @@ def no_gradient(table: Table, method: str) -> float:
 
 
 def contest_in_short() -> Rows:
-    """Each task with its start, and each kind at the range that the tuning runs chose for it."""
-    table, found = stored("09_ranges"), []
-    rows = {(row["task"], row["method"]): row for row in results(table)}
+    """Each task with its start, and each kind at the range that the tuning runs chose for it, which may be another than
+    tokens at 0.2.
+    """
+    rows, found = {(row["task"], row["method"]): row for row in results(stored("09_ranges"))}, []
     for task in LENGTHS:
-        own, best = chosen("09_ranges", task), {kind: best_range(task, kind) for kind in KINDS}
-        start = rows[task, "untrained"]
-        begin = {"task": task, "start, greedy": f"{start['start, greedy']:.3f}", "sampled": f"{start['mean']:.3f}"}
+        best, start = {kind: best_range(task, kind) for kind in KINDS}, rows[task, "untrained"]
+        begin = {"task": task, "start, greedy": f"{start['start, greedy']:.3f}"}
         for kind, recipe in best.items():
             row = rows[task, recipe]
             told = str(less("09_ranges", task, recipe, best["tokens"])) if kind == "responses" else None
+            usual = str(less("09_ranges", task, recipe, FIRST))
             shown = {"clip of": kind, "range": name_of(kind, recipe), "rate": row["rate"], "died": row["died"]}
-            shown |= {"closed": no_gradient(table, own[recipe]), "mean": row["mean"], "less tokens": told}
+            shown |= {"mean": row["mean"], "less tokens, as chosen": told, "less tokens 0.2": usual}
             found.append(begin | shown)
     return found
 
@@ -135,24 +138,74 @@ def live(arm: str) -> Rows:
     return [row for row in load_rows("09_live") if row["arm"] == arm]
 
 
-def mean_of(run: dict[str, Any], name: str) -> float:
-    """The mean of a number over the rounds of a run."""
-    return float(np.mean([one[name] for one in run["rounds"]]))
+def rounds_of(arm: str) -> list[list[dict[str, float]]]:
+    """Of each stored run its rounds but the first, in which a range that is measured is not yet."""
+    return [run["rounds"][1:] for run in live(arm)]
 
 
-def live_in_short() -> Rows:
-    """A row for each range of eight updates: lowest to highest of six runs, each the mean of all rounds but the first,
-    in which a range that is measured is not yet.
+def live_rounds() -> Rows:
+    """A row for each range: median, lowest and highest of single rounds, and in how many of them the clip fraction is
+    below that of the card's alarm.
     """
     found = []
-    for arm in ("0.2", "0.03", "4e-4", "measured"):
-        runs = live(arm)
-        later = {name: [fmean(one[name] for one in run["rounds"][1:]) for run in runs] for name in SHOWN}
-        row = {"range": between(later["range"]) if arm == "measured" else arm}
-        row |= {SHOWN[name]: between(values) for name, values in later.items() if name != "range"}
-        ends = {"start": [run["start"] for run in runs], "end": [run["end"] for run in runs]}
-        found.append({"clip": arm} | row | {f"accuracy, {name}": between(values) for name, values in ends.items()})
+    for arm in LIVE:
+        every = [one for run in rounds_of(arm) for one in run]
+        row = {shown: in_short([one[name] for one in every]) for name, shown in SHOWN.items()}
+        low = sum(one["clip fraction"] < ALARM for one in every)
+        named = f"measured: {in_short([one['range'] for one in every])}" if arm == "measured" else arm
+        found.append({"range": named} | row | {f"below {ALARM:g}": f"{low} of {len(every)}"})
     return found
+
+
+def live_ends() -> Rows:
+    """Of each range of eight updates the accuracy at the end, less that of the measured one with the starts as what is
+    counted, and on how many seeds it ends lowest.
+    """
+    ends = {arm: np.array([run["end"] for run in live(arm)]) for arm in LIVE if arm != ONE_UPDATE}
+    starts = [run["seed"] % contests.STARTS for run in live("measured")]
+    lowest, found = np.min(list(ends.values()), 0), []
+    for arm, end in ends.items():
+        less_measured = None if arm == "measured" else str(paired_difference(end, ends["measured"], starts))
+        on = f"{(end == lowest).sum()} of {len(end)} seeds"
+        found.append({"range": arm, "end": between(end.tolist()), "end less measured": less_measured, "lowest on": on})
+    return found
+
+
+def steadiness() -> Rows:
+    """How well one number of a round stands for another: their quotients over single rounds of eight updates."""
+    pairs: dict[str, list[float]] = {
+        "σ/√T over the range, σ/√T of the round before": [
+            one["sigma / sqrt(T)"] / one["range"] for run in rounds_of("measured") for one in run
+        ],
+        "σ/√T over that of the round before, four ranges": [],
+        "σ/√T over the mean of the three before, four ranges": [],
+        "scatter of log r̄ over σ/√T, same round": [],
+        "σ over √(2 k3), k3 as it is logged": [],
+    }
+    _, before, of_three, law, by_k3 = pairs.values()
+    for run in (run for arm in LIVE if arm != ONE_UPDATE for run in live(arm)):
+        sizes = [one["sigma / sqrt(T)"] for one in run["rounds"]]
+        before += [size / last for last, size in pairwise(sizes)]
+        of_three += [size / fmean(sizes[i : i + 3]) for i, size in enumerate(sizes[3:])]
+        law += [one["spread"] / one["sigma / sqrt(T)"] for one in run["rounds"]]
+        by_k3 += [one["sigma"] / (2 * one["KL at the last update"]) ** 0.5 for one in run["rounds"]]
+    found = []
+    for name, values in pairs.items():
+        least, low, middle, high, most = np.quantile(values, [0, 0.1, 0.5, 0.9, 1])
+        row = {"quotient": name, "rounds": len(values), "least": least, "10 %": low, "median": middle, "90 %": high}
+        close = np.mean([0.5 <= value <= 2 for value in values])
+        found.append(row | {"most": most, "within a factor of 2": f"{close:.0%}"})
+    return found
+
+
+def in_short(values: Sequence[float]) -> str:
+    """The median, and lowest to highest in brackets.
+
+    >>> in_short([0.1, 0.031, 0.2])
+    '0.1 (0.031 to 0.2)'
+    """
+    around = between(values)
+    return f"{median(values):.2g} ({around})" if " to " in around else around
 
 
 def between(values: Sequence[float]) -> str:
@@ -174,7 +227,8 @@ def the_log(name: str) -> Rows:
     """A log of exercise 09.2, round by round."""
     arm, seed = LOGS[name]
     (run,) = (row for row in live(arm) if row["seed"] == seed)
-    columns = {"reward": "reward", "clip fraction": "clip fraction", "KL": "KL at the last update", "length": "T"}
+    columns = {"reward": "reward", "clip fraction": "clip fraction", "KL": "KL at the last update", "σ": "sigma"}
+    columns |= {"length": "T"}
     return [
         {"run": name, "round": i} | {shown: one[stored] for shown, stored in columns.items()}
         for i, one in enumerate(run["rounds"], 1)
@@ -182,12 +236,14 @@ def the_log(name: str) -> Rows:
 
 
 def idle_gates() -> Rows:
-    """Of each range in how many runs the clip fraction is below 0.02 in the mean, though policy and sampler differ at
-    the last update.
+    """Of each range in how many runs the card's alarm is on: in four of five rounds or more the clip fraction is low,
+    though policy and sampler differ at the last update.
     """
     found = []
-    for arm in dict.fromkeys(row["arm"] for row in load_rows("09_live")):
-        runs = live(arm)
-        idle = [mean_of(run, "clip fraction") < 0.02 and mean_of(run, "KL at the last update") > 1e-5 for run in runs]
-        found.append({"range": arm, "clip fraction below 0.02": f"{sum(idle)} of {len(idle)}"})
+    for arm in LIVE:
+        runs = [run["rounds"] for run in live(arm)]
+        low = [
+            fmean(one["clip fraction"] < ALARM and one["KL at the last update"] > 1e-5 for one in run) for run in runs
+        ]
+        found.append({"range": arm, "alarm": f"{sum(share >= 0.8 for share in low)} of {len(runs)} runs"})
     return found

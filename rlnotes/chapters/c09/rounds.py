@@ -1,6 +1,6 @@
 """The long task of chapter 09: what a round samples, how far the updates on it went, and what came of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -72,18 +72,21 @@ def moved(policy: Transformer, rollout: Rollout, advantages: Tensor, epsilon: fl
     return found | scatter(log_r, rollout.mask) | {"KL": kl_estimate(-own, "k3").mean().item()}
 
 
-def glued_gates(log_r: Tensor, mask: Tensor, right: Tensor, low: float, high: float) -> list[dict[str, float]]:
+def glued_gates(
+    log_r: Tensor, mask: Tensor, right: Tensor, low: float, high: float, counts: Sequence[int] = (1, 4, 16, 64)
+) -> list[dict[str, float]]:
     """Shares of closed gates over the length, among wrong responses below 1 - ``low``, among ``right`` ones (N,) above
-    1 + ``high``: of 1, 4, 16, 64 responses of ``log_r`` (N, T), drawn with replacement and glued to one. Beside them
-    the shares by :func:`closed_share` for the sigma of all tokens and the drift -sigma**2 / 2.
+    1 + ``high``: of as many responses of ``log_r`` (N, T) as each of ``counts`` says, drawn with replacement and glued
+    to one; for 1, of each as it is. Beside them the shares by :func:`closed_share` for the sigma of all tokens and the
+    drift -sigma**2 / 2.
     """
     draws, T, total, found = torch.Generator().manual_seed(0), mask.sum(1), log_r.sum(1), []
     sigma, length = log_r[mask].std().item(), T.float().mean().item()
-    for pieces in (1, 4, 16, 64):
+    for pieces in counts:
         row: dict[str, float] = {"tokens": round(pieces * length)}
         for name, which in (("wrong", ~right), ("right", right)):
             rows = torch.nonzero(which)[:, 0]
-            some = rows[torch.randint(len(rows), (GLUED, pieces), generator=draws)]
+            some = rows[torch.randint(len(rows), (GLUED, pieces), generator=draws)] if pieces > 1 else rows[:, None]
             ratio = (total[some].sum(1) / T[some].sum(1)).exp()
             row[name] = (ratio > 1 + high if name == "right" else ratio < 1 - low).float().mean().item()
             law = (-(sigma**2) / 2, sigma, pieces * length, "sequence_mean")
