@@ -217,6 +217,9 @@ def test_chapter_12_what_its_narrow_interval_and_its_rates_hang_on():
     half, *_, old, _ = readings.counted_otherwise()
     assert old["as 12 starts"] == "-0.445 [-0.609, -0.282]" and max(old[f"start {i}"] for i in range(3)) < -0.43
     assert half["median"] < 0 and half["without seed 3"] < 0
+    runs = readings.seed_by_seed()
+    lost = sorted(row["fresh, grpo"] - row["all old, grpo"] for row in runs if row["all old, grpo"] > 0.3)
+    assert len(lost) == 8 and (round(lost[0], 2), round(lost[-1], 2)) == (0.27, 0.34)
     rates = {row["feed"]: row for row in readings.by_rate()}
     assert [rates["all old"][rate].split(", ")[0] for rate in ("1e-4", "2e-4", "4e-4")] == [
         "0.151 / 0.398",
