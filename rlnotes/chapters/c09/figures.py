@@ -61,9 +61,9 @@ def scatter_law() -> tuple[Figure, str]:
     axis.loglog(x, y, ".", color=STYLES[0]["color"], markersize=4, alpha=0.6)
     ends = np.array([x.min(), x.max()])
     axis.loglog(ends, ends, color="gray", linewidth=1)
-    axis.set(xlabel="σ / √T", ylabel="spread of the mean log-ratio")
+    axis.set(xlabel="σ / √T", ylabel="scatter of the mean log-ratio")
     off = y / x
     return figure, (
-        f"{len(points)} bins of responses, both axes logarithmic, and the line of equality. The spread is "
+        f"{len(points)} bins of responses, both axes logarithmic, and the line of equality. The scatter is "
         f"{off.min():.2f} to {off.max():.2f} times sigma over the root of T, in the median {np.median(off):.2f} times."
     )
