@@ -20,6 +20,7 @@ KEPT: dict[str, Callable[..., Any]] = {
 }
 BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
     "both": (lambda p, mu, k, A: ~stopped(np.exp(p - mu), A) & ~stopped(np.exp(p - k), A), "inside both"),
+    "near mu": (lambda p, mu, k, A: ~((A * (np.exp(p) - np.exp(mu))) > 0.15), "DPPO's mask"),
     "pi_k over mu": (lambda p, mu, k, A: ~stopped(np.exp(k - mu), A), "does not change with the updates"),
     "both sides": (lambda p, mu, k, A: abs(np.exp(p - k) - 1.04) <= 0.24, "pushed back"),
     "upside down": (lambda p, mu, k, A: ~stopped(np.exp(k - p), A), "upside down"),
@@ -51,7 +52,7 @@ def test_the_mask_around_mu_is_what_was_given():
     ("name", "answer", "said"),
     [
         ("18.1", "a", "so it is with the real model"),
-        ("18.1", "c", "little room"),
+        ("18.1", "c", "but no more"),
         ("18.2", ("A", "mismatch", "c"), "rises"),
         ("18.2", ("B", "truncated", "a"), "answer first and then chat on"),
         ("18.2", ("B", "reward", "c"), "near 0 in both"),
@@ -67,6 +68,7 @@ def test_the_mask_around_mu_is_what_was_given():
         ("18.4", (125, 0.4), "is a share"),
         ("18.5", ("better", 4), "4.30 times 0.06"),
         ("18.5", ("within", 4), "needs a margin"),
+        ("18.5", ("worse", 4), "interval below"),
         ("18.5", ("not told", 3), "how many are needed"),
         ("18.5", ("not told", 5), "fewer, too"),
     ],

@@ -41,6 +41,10 @@ def _kept_by_correction(logp, logp_mu, logp_k, A):
     return kept_around_mu(logp_k, logp_mu, logp_k, A)
 
 
+def _kept_near_mu(logp, logp_mu, logp_k, A):
+    return np.sign(A) * (np.exp(logp) - np.exp(logp_mu)) <= 0.15
+
+
 def _kept_two_sided(logp, logp_mu, logp_k, A):
     ratio = np.exp(logp - logp_k)
     return (ratio >= LOW) & (ratio <= HIGH)
@@ -94,7 +98,7 @@ EXERCISES: dict[str, Exercise] = {
         misconceptions={
             "so it is with the real model. Here the copy is 0.001 off at first, and not 0.07: few tokens are outside "
             "of the limit before an update has moved anything": lambda: "a",
-            "it could have been. But a reward of 0.9 at the end leaves little room for a loss": lambda: "c",
+            "it could have been, and something is lost on this seed: 0.86 in place of 0.94. But no more": lambda: "c",
         },
         hints=("How far from the trainer is the copy, before any update? Look at the mismatch of the two models.",),
     ),
@@ -126,6 +130,7 @@ EXERCISES: dict[str, Exercise] = {
         given=kept_around_mu,
         misconceptions={
             "a token must now be inside both: the limit at mu still stops tokens before any update": _kept_where_both,
+            "that is DPPO's mask, a distance from mu: it, too, stops tokens before any update": _kept_near_mu,
             "pi_k / mu does not change with the updates, so that this never stops a token that is pushed too far": (
                 _kept_by_correction
             ),
@@ -163,6 +168,7 @@ EXERCISES: dict[str, Exercise] = {
             "the word: 0.10 is less than what the interval has on either side, 4.30 times 0.06 divided by the root of "
             "3": ("better", ...),
             "the word: *within* needs a margin, and an interval inside it": ("within", ...),
+            "the word: the mean is above 0, and *worse* needs a whole interval below": ("worse", ...),
             "the word is right. With three seeds it is not told; how many are needed?": ("not told", 3),
             "the word is right. The number is of all seeds, not of those to add": ("not told", 1),
             "the word is right. Five are enough, and fewer, too: the factor falls fast": ("not told", 5),
