@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from rlnotes.chapters.c11.readings import ARMS, BY_TOKEN, TASKS, ends, measured, scores, starts
+from rlnotes.chapters.c11.readings import ARMS, BY_TOKEN, ends, measured, scores, starts
 from rlnotes.notebook.figures import STYLES, new_figure
 
 WEIGHTS = ("uncorrected", "token", "response", "response, C = 2")
 KINDS: dict[str, dict[str, Any]] = dict(zip((*WEIGHTS, "token, C = 2"), STYLES, strict=False))
+
+OF_TASKS = {"misled lag 64": "misled, 64 updates old", "misled int4": "misled, behind 4 bits"}
 
 
 def bias_and_noise(ages: Sequence[int] = (4,)) -> tuple[Figure, str]:
@@ -64,7 +66,7 @@ def contest() -> tuple[Figure, str]:
     """Accuracy of each weight without the clip and with it, each at its own rate, over the run and at its end; runs
     thin, means thick. Weights of responses stand without the clip alone: there it drops no token.
     """
-    panels = [(task, name, of) for task in TASKS[:2] for name, of in (("over the run", scores), ("at the end", ends))]
+    panels = [(task, name, of) for task in OF_TASKS for name, of in (("over the run", scores), ("at the end", ends))]
     figure, axes = new_figure(len(panels), columns=2, width=4.3, height=2.6)
     words = []
     for axis, (task, name, of) in zip(axes, panels, strict=True):
@@ -76,8 +78,8 @@ def contest() -> tuple[Figure, str]:
                 label = ("no clip", "clip")[shift > 0] if place == 0 else None
                 axis.plot(own.mean(), place + shift, style["marker"], color=style["color"], label=label)
             means = ", with the clip ".join(f"{of(task, method).mean():.2f}" for method in kinds)
-            words.append(f"{task}, {name}, {arm}: {means}")
-        axis.set(title=f"{task}, {name} (start: {starts()[task]:.2f})", xlabel="accuracy", xlim=(-0.02, 1.02))
+            words.append(f"{OF_TASKS[task]}, {name}, {arm}: {means}")
+        axis.set(title=f"{OF_TASKS[task]}: {name} (start {starts()[task]:.2f})", xlabel="accuracy", xlim=(-0.02, 1.02))
         axis.set_yticks(range(len(ARMS)), list(ARMS) if axis in axes[::2] else [""] * len(ARMS))
         axis.invert_yaxis()
     axes[-1].legend(frameon=False, fontsize=8, loc="lower left")
