@@ -14,13 +14,13 @@ import torch
 from scipy.optimize import root_scalar
 
 from rlnotes.chapters.c10 import readings
-from rlnotes.chapters.c10.live import GATES, RATE, ROUNDS
+from rlnotes.chapters.c10.live import APART, GATES, RATE, ROUNDS
 from rlnotes.chapters.c10.rounds import measured, openness, start, train
 from rlnotes.exact import token_gradients, tokens
 from rlnotes.objectives.gates import Cap, Clip, Gate, Soft, SoftOneSided, no_gate
 from rlnotes.studies import load_table, paired_interval
-from rlnotes.studies.contest import chosen
-from rlnotes.studies.tables import load_rows
+from rlnotes.studies.contest import chosen, less
+from rlnotes.studies.tables import died, load_rows
 
 CLIP, STRONG = Clip(0.2, 0.2), Soft(10.0, 10.5)
 PAGE = Path(__file__).parents[2] / "course" / "10_sapo.ipynb"
@@ -59,7 +59,8 @@ def test_chapter_10_the_soft_gate_loses_on_sort():
     ended = {}
     for name, gate in GATES.items():
         run = start("sort")
-        assert len(list(train(run, gate, RATE, ROUNDS))) == ROUNDS
+        rows = list(train(run, gate, RATE, ROUNDS))
+        assert len(rows) == ROUNDS and max(row["bad, above 2.5"] for row in rows) < 0.01
         ended[name] = measured(run)
         assert ended[name]["sampled"] == pytest.approx(stored("sort", name)["after"]["sampled"], abs=0.1)
     assert ended["sapo"]["greedy"] < 0.8 < 0.9 < ended["clip"]["greedy"]
@@ -86,6 +87,34 @@ def test_chapter_10_what_the_stored_loops_show():
     assert min(own["needle", "sapo"]) > 0.95 > 0.82 > max(own["needle", "clip"])
     most = {task: max(x for one in logged(task, "sapo", "bad") for x in one) for task in ("needle", "sort")}
     assert most["needle"] > 0.6 and most["sort"] < 0.17
+
+
+def test_chapter_10_a_limit_for_each_sign_does_on_both_tasks_what_the_winner_does():
+    rows = [one for one in load_rows("10_live") if one["role"] == "loop"]
+    for gate in APART:
+        for task, kind, least in (("needle", "sampled", 0.99), ("sort", "sampled", 0.64), ("sort", "greedy", 0.925)):
+            clip, own = (
+                np.array([one["after"][kind] for one in rows if (one["task"], one["gate"]) == (task, name)])
+                for name in ("clip", gate)
+            )
+            assert len(own) == 6 and own.min() > least and (own - clip).mean() > 0
+    wide = load_table("08_wider_clip")
+    for task, gain in (("needle", [0.18, 0.11, 0.25]), ("misled", [0.03, 0.01, 0.05])):
+        open_end, clip = (chosen(wide)[task, name] for name in ("grpo high 4.0", "grpo"))
+        lead = less(wide, open_end, clip, "accuracy").difference
+        assert [lead.value, lead.low, lead.high] == pytest.approx(gain, abs=5e-3)
+        assert not any(died(values) for _, values in wide.curves(open_end, "accuracy"))
+
+
+def test_chapter_10_the_order_of_the_gates_is_the_same_at_most_rates():
+    found = {task: readings.by_rate(task) for task in ("sort", "needle")}
+    for task, rates, sign in (("sort", (1e-4, 2e-4, 4e-4), 1), ("needle", (1e-4, 2e-4, 4e-4, 8e-4), -1)):
+        for rate in rates:
+            strong, others = (
+                [sign * found[task][arm][rate] for arm in arms]
+                for arms in (("clip", "one-sided 10"), ("unclipped", "sapo", "two-sided 10"))
+            )
+            assert min(strong) > max(others)
 
 
 def test_chapter_10_one_open_side_and_a_strong_gate_are_needed_on_sort_and_cost_on_needle():

@@ -11,7 +11,7 @@ from scipy.optimize import root_scalar
 from rlnotes.notebook.exercise import Exercise
 
 TENTH, STRENGTH = 0.1, 10.0  # of exercise 10.4: how far the gate is open, and how strong it is
-RIGHT, SIZE = 2, 8  # of exercise 10.5: right responses, and all of the group
+ASKED = {"a": "unclipped", "b": "sapo", "c": "two-sided 30", "d": "one-sided 10", "e": "one-sided 30"}  # in 10.5
 LOG, ROW = "34b7", 26  # of exercise 10.2: a stored log, and its row
 
 
@@ -94,7 +94,7 @@ def _where(condition: Callable[[Any, Any], Any]) -> GateOf:
     return gate
 
 
-# --- 10.4 and 10.5
+# --- 10.4
 
 
 def _shut_at() -> float:
@@ -102,11 +102,20 @@ def _shut_at() -> float:
     return root_scalar(lambda r: _sech2(STRENGTH / 2 * (r - 1)) - TENTH, bracket=(0, 1)).root
 
 
-def _first_loss(tau_good: float = 1.0, tau_bad: float = 1.05, half: float = 0.5, ddof: int = 0) -> float:
-    """Response by response: minus the mean of f(1) A, f(1) the gate added up from ratio 0 on and its value there."""
-    rewards = np.array([1.0] * RIGHT + [0.0] * (SIZE - RIGHT))
-    advantages = (rewards - rewards.mean()) / rewards.std(ddof=ddof)
-    return -float(np.mean([4 / (tau_good if a > 0 else tau_bad) * half * a for a in advantages]))
+# --- 10.5
+
+
+def _not_behind() -> tuple[str, str, str]:
+    """Letters of the gates that are not worse than the clip on sort: sampled and greedy at the end, and in the mean."""
+    from rlnotes.chapters.c10.readings import lead, lead_at_the_end  # only here: it reads a table
+
+    found = {arm: [lead_at_the_end(arm, "sort", metric) for metric in ("accuracy", "greedy")] for arm in ASKED.values()}
+    told = [[*found[arm], lead(arm, "sort")] for arm in ASKED.values()]
+    sampled, greedy, mean = (
+        "".join(letter for letter, one in zip(ASKED, column, strict=True) if one.word != "worse")
+        for column in zip(*told, strict=True)
+    )
+    return sampled, greedy, mean
 
 
 EXERCISES: dict[str, Exercise] = {
@@ -201,20 +210,19 @@ EXERCISES: dict[str, Exercise] = {
     ),
     "10.5": Exercise(
         cases=((),),
-        oracle=_first_loss,
-        tolerance=1.25e-3,
+        oracle=lambda: _not_behind()[:2],
         misconceptions={
-            "it would be 0 with one strength for both signs; here they differ": lambda: 0.0,
-            "the sign: the loss is minus the objective, and 1 is the strength of right responses": lambda: (
-                -_first_loss()
+            "the other way round: first the sampled answers": lambda: _not_behind()[1::-1],
+            "the sampled answers are right. Those of greedy ones are in the last column": lambda: (
+                _not_behind()[0],
+                ...,
             ),
-            "the sigmoid of 0 is one half": lambda: _first_loss(half=1.0),
-            "that is the sum over the responses; the loss divides by their number": lambda: SIZE * _first_loss(),
-            "the advantages are not divided by the standard deviation": lambda: (
-                _first_loss() * math.sqrt(RIGHT * (SIZE - RIGHT)) / SIZE
+            "the greedy answers are right. The sampled ones: by the column of the end, not of the mean": lambda: (
+                ...,
+                _not_behind()[1],
             ),
-            "that is with the sample standard deviation; the text says the population's": lambda: _first_loss(ddof=1),
+            "that is the mean over a run; served is the policy at its end": lambda: (_not_behind()[2], ...),
         },
-        hints=("What is f at ratio 1? Then all right responses have one term, and all wrong ones another.",),
+        hints=("Two columns of the table of sort end in a word. Both begin with the name of an end.",),
     ),
 }

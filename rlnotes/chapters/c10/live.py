@@ -3,15 +3,21 @@
 ``python -m rlnotes.chapters.c10.live --out 10_live.json`` takes some ten minutes on one thread.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from rlnotes.chapters.c10.rounds import measured, start, train
-from rlnotes.objectives.gates import Clip, Gate, Soft
+from rlnotes.objectives.gates import Clip, Gate, Soft, SoftOneSided
 from rlnotes.studies.store import store_rows
 
 TASKS, SEEDS, ROUNDS, RATE = ("needle", "sort"), range(6), 6, 2e-4
 GATES: dict[str, Gate] = {"clip": Clip(), "sapo": Soft()}
+# They let good tokens go further than bad ones.
+APART: dict[str, Gate] = {
+    "one-sided, good 1, bad 30": SoftOneSided(1.0, 30.0),
+    "clip, no upper end": Clip(0.2, math.inf),
+}
 
 # What the clip holds early, at the rates of the tables 10_gates, 10_gates_sort and 17_arena, and with their rounds.
 SMALL = dict(prompts=16, group=16)
@@ -30,7 +36,7 @@ READ = ("reward", "mean_gate", "good", "bad")
 def rows() -> Iterator[dict[str, Any]]:
     """A row for each run, a list for each number that it logs."""
     for task in TASKS:
-        for name, gate in GATES.items():
+        for name, gate in (GATES | APART).items():
             for seed in SEEDS:
                 run = start(task, seed)
                 before = measured(run)

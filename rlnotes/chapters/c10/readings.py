@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnotes.chapters.c10.live import GATES, TASKS
+from rlnotes.chapters.c10.live import APART, GATES, TASKS
 from rlnotes.studies import contest
 from rlnotes.studies.contest import UNTRAINED, results
 from rlnotes.studies.tables import Table, load_rows, load_table
@@ -110,6 +110,17 @@ def loops() -> Rows:
         row: dict[str, Any] = {"task": task, "gate": gate}
         for (when, title), kind in product((("before", "start"), ("after", "end")), ("greedy", "sampled")):
             row[f"{title}, {kind}"] = _span([one[when][kind] for one in _runs(task, gate)])
+        found.append(row)
+    return found
+
+
+def apart() -> Rows:
+    """A row for each gate of the loop, the ``APART`` last: how six seeds ended, lowest to highest."""
+    found: Rows = []
+    for gate in (*GATES, *APART):
+        row: dict[str, Any] = {"gate": gate}
+        for task, kind in (("needle", "sampled"), ("sort", "sampled"), ("sort", "greedy")):
+            row[f"{task}, {kind}"] = _span([one["after"][kind] for one in _runs(task, gate)])
         found.append(row)
     return found
 

@@ -14,6 +14,7 @@ from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives.gates import Clip, Gate, Soft
 
 SIZES = {"sort": 8}  # of a task; the others have their own
+ASTRAY = {"bad, above 1.5": 1.5, "bad, above 2.5": 2.5}  # ratios of bad tokens that went the wrong way
 PARTS, HELD_OUT, LARGE = 4, 512, 10**6  # parts of a pass, prompts of a measurement, from one seed to the next
 
 
@@ -42,11 +43,12 @@ def measured(run: Trainer) -> dict[str, float]:
 
 
 def shares(r: Tensor, A: Tensor, signal: Tensor) -> dict[str, float | None]:
-    """Of the tokens with a ``signal``: the mean of SAPO's gate, and the shares that a clip at 0.2 holds, by the sign of
-    A. None where no token has one.
+    """Of the tokens with a ``signal``: the mean of SAPO's gate, the shares that a clip at 0.2 holds, by the sign of A,
+    and those that are ``ASTRAY``. None where no token has one.
     """
     held = Clip().closed(r, A)
     found = {"mean_gate": openness(Soft(), r, A), "good": held & (A > 0), "bad": held & (A < 0)}
+    found |= {name: (A < 0) & (r > ratio) for name, ratio in ASTRAY.items()}
     return {name: each[signal].float().mean().item() if signal.any() else None for name, each in found.items()}
 
 
