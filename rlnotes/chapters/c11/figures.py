@@ -12,7 +12,7 @@ from rlnotes.notebook.figures import STYLES, new_figure
 WEIGHTS = ("uncorrected", "token", "response", "response, C = 2")
 KINDS: dict[str, dict[str, Any]] = dict(zip((*WEIGHTS, "token, C = 2"), STYLES, strict=False))
 
-OF_TASKS = {"misled lag 64": "misled, 64 updates old", "misled int4": "misled, behind 4 bits"}
+OF_TASKS = {"misled lag 64": "64 updates old", "misled int4": "behind 4 bits"}
 
 
 def bias_and_noise(ages: Sequence[int] = (4,)) -> tuple[Figure, str]:
@@ -79,8 +79,9 @@ def contest() -> tuple[Figure, str]:
                 axis.plot(own.mean(), place + shift, style["marker"], color=style["color"], label=label)
             means = ", with the clip ".join(f"{of(task, method).mean():.2f}" for method in kinds)
             words.append(f"{OF_TASKS[task]}, {name}, {arm}: {means}")
-        axis.set(title=f"{OF_TASKS[task]}: {name} (start {starts()[task]:.2f})", xlabel="accuracy", xlim=(-0.02, 1.02))
+        axis.set(title=f"{OF_TASKS[task]}: {name}", xlim=(-0.02, 1.02))
+        axis.set_xlabel(f"accuracy (start: {starts()[task]:.2f})")
         axis.set_yticks(range(len(ARMS)), list(ARMS) if axis in axes[::2] else [""] * len(ARMS))
         axis.invert_yaxis()
     axes[-1].legend(frameon=False, fontsize=8, loc="lower left")
-    return figure, f"Held-out accuracy, twelve runs each; means. {'; '.join(words)}."
+    return figure, f"Held-out accuracy on misled, twelve runs each; means. {'; '.join(words)}."
