@@ -326,4 +326,5 @@ def test_chapter_18_the_stand_in_hardly_minds_four_bits(seed: int):
     )
     rows = list(trainer.run())
     assert rows[0]["start_greedy"] == 0 and rows[0]["reward"] < 0.2
+    assert 0.001 < rows[0]["mismatch"] < 0.002
     assert sum(row["reward"] for row in rows[-5:]) / 5 > 0.7
