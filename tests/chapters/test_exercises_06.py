@@ -173,6 +173,11 @@ def test_two_tools_that_are_swapped_are_named(left: str, right: str, said: str):
     assert verdict.status == "wrong" and verdict.known and said in verdict.reason
 
 
+def test_a_tool_of_another_name_is_no_wrong_order():
+    verdict = grade(find("06.4"), ("strong_penalty", "stop", "no clip", "clip"))
+    assert verdict.known and "no name of a run" in verdict.reason
+
+
 def test_no_other_order_of_the_tools_is_right():
     spaced = [name.replace("_", " ") for name in HIDDEN]
     assert all(grade(find("06.4"), names).status == "right" for names in (TOOLS, HIDDEN, [*HIDDEN], spaced))

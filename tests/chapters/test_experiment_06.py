@@ -1,6 +1,7 @@
 """What chapter 06 says of its stored runs, and how it reads them."""
 
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_a_live_run_says_when_it_got_there_and_which_round_was_worst():
         [dict(arm="clip", seed=s, J=J, change=[0.1, -0.2], **logged) for s, J in ((0, [0.9, 0.7]), (1, [0.1, 0.2]))]
     )
     assert [r["rounds to 0.9"] for r in found] == ["1", "never"]
-    assert found[0]["worst round"] == 2 and found[0]["KL after it"] == 2
+    assert found[0]["worst round"] == 2 and found[0]["k3 after it"] == 2
 
 
 def test_a_row_knows_its_run_and_an_arm_its_settings():
@@ -228,15 +229,16 @@ def test_no_clip_fraction_ever_tells_the_runs_of_both_tasks_that_were_lost():
     assert found == {"misled": (35, 1, 9, 1), "needle": (35, 35, 0, 0)}
 
 
-def test_within_a_task_a_clip_fraction_tells_as_much_as_the_kl_and_does_not_carry_over():
-    caught = {}
-    for task in TASKS:
-        runs = readings.from_the_best(RUNS, task)
-        for key, limit in (("clipped", 0.12), ("kl", readings.FAR)):
-            rung = [r["sampled"][-1] < 0.5 for r in runs if r[key][0] > limit]
-            caught[task, key] = (sum(rung), len(rung) - sum(rung))
-    assert caught["misled", "clipped"] == caught["misled", "kl"] == (8, 0)
-    assert caught["needle", "clipped"] == (0, 34) and caught["needle", "kl"] == (0, 0)
+def test_two_alarms_on_the_first_round_are_counted_with_the_clip_and_without():
+    found = {(own["arm"], own["task"]): list(own.values())[2:] for own in readings.alarms(RUNS, TASKS)}
+    assert found == {
+        ("clip", "misled"): ["8 of 9", "0 of 26", "8 of 9", "0 of 26"],
+        ("clip", "needle"): ["0 of 0", "34 of 35", "0 of 0", "0 of 35"],
+        ("unclipped", "misled"): ["12 of 17", "0 of 18", "12 of 17", "0 of 18"],
+        ("unclipped", "needle"): ["3 of 3", "32 of 32", "3 of 3", "32 of 32"],
+    }
+    k3 = sorted(r["kl"][0] for task in TASKS for r in readings.from_the_best(RUNS, task))
+    assert k3[-8] > 1.6 and k3[-9] < 0.9  # any limit between these rings over the same eight
 
 
 def test_without_a_clip_a_quiet_first_round_is_no_safety():
@@ -281,7 +283,7 @@ def told(task: str, arm: str, least: str) -> tuple[str, list[str]]:
 
 
 def test_pooled_over_a_run_of_clip_logged_numbers_hardly_tell_a_fall_and_near_the_top_they_do():
-    assert list(readings.SIGNS)[1:3] == ["clip fraction of it", "KL of the round before"]
+    assert list(readings.SIGNS)[1:3] == ["clip fraction of it", "k3 of the round before"]
     assert told("misled", "clip", "0.5") == ("12 of 152", ["0.60", "0.58", "0.64", "0.57"])
     assert told("misled", "clip", "0.9") == ("10 of 100", ["0.81", "0.83", "0.69", "0.75"])
     same = readings.matched(readings.chosen(RUNS, "reported", "misled", "clip"))
@@ -306,9 +308,9 @@ def test_pairs_of_rounds_are_matched_by_where_they_began():
     sampled = [0.1, 0.6, 0.69, 0.6, 0.96, 0.9, 0.96, 0.97]
     kl = [0.0, 5, 6, 5, 2, 0, 0]  # of the rounds to 0.6, 0.69, 0.6 (fell), ...
     run = row(sampled, kl=kl)
-    assert readings.matched([run])["KL after it"] == 1.0
+    assert readings.matched([run])["k3 after it"] == 1.0
     pooled = readings.follow([run], 0.5)
-    assert readings.chance(pooled["KL after it"][0], pooled["fell"][0]) < 1
+    assert readings.chance(pooled["k3 after it"][0], pooled["fell"][0]) < 1
 
 
 def test_the_first_round_of_misled_shows_a_rate_8_times_too_high_and_the_rest_of_the_run_does_not():
@@ -322,14 +324,14 @@ def test_the_first_round_of_misled_shows_a_rate_8_times_too_high_and_the_rest_of
     assert min(own[4] for (task, _), own in ends.items() if task == "needle") == 0.93
 
 
-NUMBERS = ("KL after round 1", "clip fraction of round 1", "ends", "largest clip fraction")
+NUMBERS = ("k3 after round 1", "clip fraction of round 1", "ends", "largest clip fraction")
 
 
 def test_the_number_of_the_round_before_is_read_one_round_earlier():
     sampled, kl = [0.1, 0.8, 0.6, 0.9, 0.7, 0.9, 0.6, 0.9, 0.5, 0.9, 0.6], [9.0, 0, 9, 0, 9, 0, 9, 0, 9, 0]
     found = readings.falls([row(sampled, kl=kl), row(sampled, kl=kl), row(sampled, arm="unclipped")], ["t"])[0]
     assert found["began at"] == "0.5 or more" and found["fell"] == "10 of 18"
-    assert found["KL of the round before"] == "1.00 [1.00, 1.00]" and found["KL after it"] == "0.00 [0.00, 0.00]"
+    assert found["k3 of the round before"] == "1.00 [1.00, 1.00]" and found["k3 after it"] == "0.00 [0.00, 0.00]"
 
 
 def test_rounds_with_a_low_clip_fraction_began_near_the_top():
@@ -365,8 +367,8 @@ def test_in_short_both_tasks_have_all_arms_at_their_best_rates():
     assert {key: found[8][key] for key in ("speed", "end", "speed against clip", "end against clip")} == {
         "speed": pytest.approx(0.879, abs=5e-4),
         "end": pytest.approx(0.959, abs=5e-4),
-        "speed against clip": "better (+0.043 to +0.079)",
-        "end against clip": "worse (-0.068 to -0.011)",
+        "speed against clip": "+0.061 (+0.043 to +0.079) better",
+        "end against clip": "-0.039 (-0.068 to -0.011) worse",
     }
     assert not any(row["speed against clip"] for row in found if row["arm"] in ("untrained", "clip"))
     assert [row["rate"] for row in found[1:5]] == ["0.0004", "0.0004", "0.0008", "0.0008"]
@@ -437,7 +439,7 @@ def test_the_live_runs_on_six_seeds():
     ends = {arm: sorted(found[arm, s]["J at the end"] for s in range(6)) for arm in to_goal}
     assert ends["clip"][0] > 0.94 and sum(J < 0.4 for J in ends["unclipped"]) == 2
     row = found["unclipped", 0]
-    assert row["KL after it"] > 10 * row["as verl logs it"]
+    assert row["k3 after it"] > 10 * row["as verl logs it"]
 
 
 def test_the_live_run_that_is_drawn_has_the_lowest_ends_and_a_fall_that_only_the_exact_surrogate_promises():
@@ -504,6 +506,22 @@ def test_k3_on_the_tokens_just_trained_on_is_off_both_ways():
     assert spans == {"kl": (0.36, 2.05), "kl_reference": (0.26, 1.05)}
     ours = {r["arm"]: [round(r[k], 2) for k in ("kl_reference", "k3_reference")] for r in ARM_ROWS if r["seed"] == 0}
     assert (ours["before"], ours["clip"], ours["unclipped"]) == ([0.51, 0.46], [1.08, 0.47], [2.92, 0.9])
+
+
+def test_of_two_runs_k3_mostly_knows_which_one_is_farther_from_the_old_policy():
+    off = [(r["kl"], r["k3"]) for r in ARM_ROWS if r["kl"]]
+    alike = [(a[0] - b[0]) * (a[1] - b[1]) > 0 for a, b in combinations(off, 2)]
+    assert len(alike) == 1176 and round(100 * np.mean(alike)) == 92
+
+
+def test_what_k3_does_not_see_and_what_rules_it():
+    more = {(r["seed"], r["arm"]): r for r in readings.one_round_table(load_rows("06_one_round"), "more arms")}
+    assert [round(more[0, arm]["seldom"], 2) for arm in ("before", "unclipped")] == [0.01, 0.61]
+    before = more[7, "before"]
+    assert [round(before[key], 2) for key in ("k3_reference", "kl_reference", "one_token")] == [2.85, 0.87, 0.74]
+    clip, both = ([more[seed, arm] for seed in (7, 8, 9)] for arm in ("clip", "clip_penalty"))
+    assert all(a["kl_reference"] > b["kl_reference"] for a, b in zip(clip, both, strict=True))
+    assert [a["J"] > b["J"] for a, b in zip(clip, both, strict=True)] == [False, True, True]
 
 
 def test_what_each_tool_does_to_a_round_by_exact_kl():

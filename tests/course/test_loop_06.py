@@ -112,9 +112,14 @@ def test_chapter_06_the_stop_holds_the_round_and_a_strong_penalty_unlearns(seed:
 @pytest.mark.slow
 def test_chapter_06_on_an_eighth_seed_k3_is_too_high_and_the_penalty_costs_nothing():
     made = one_round(seed=7)
-    rows = [arm_row(made, 7, arm) for arm in ("before", "clip", "clip_penalty")]
+    rows = [arm_row(made, 7, arm, why=True) for arm in ("before", "clip", "clip_penalty")]
     assert rows[0]["k3_reference"] > 3 * rows[0]["kl_reference"]  # here 2.85 and 0.87
+    assert rows[0]["one_token"] > 0.5 and rows[0]["seldom"] < 0.3
     assert rows[2]["kl_reference"] < rows[1]["kl_reference"] and rows[2]["J"] > rows[1]["J"]
+
+
+def test_chapter_06_its_model_has_a_hundred_thousand_weights():
+    assert round(sum(w.numel() for w in shipped_start("misled").parameters()), -3) == 102_000
 
 
 @SEEDS

@@ -43,11 +43,15 @@ def _tools() -> tuple[str, ...]:
 
 
 def _tool_names(answer) -> Any:
-    """The answer; a "strong_penalty" is a "penalty" here, and so is a "strong penalty"."""
+    """The answer; a "strong_penalty" is a "penalty" here, and so is a "strong penalty". A name
+    that is unknown makes it one text.
+    """
     value = answer() if callable(answer) else answer
     if not isinstance(value, list | tuple):
         return value
-    return tuple(re.sub("^strong[ _]", "", name) if isinstance(name, str) else name for name in value)
+    names = tuple(re.sub("^strong[ _]", "", name) if isinstance(name, str) else name for name in value)
+    unknown = any(isinstance(name, str) and name not in ("clip", "stop", "unclipped", "penalty") for name in names)
+    return "unknown name" if unknown else names
 
 
 _PROBES: dict[str, tuple[list[float], list[float], float]] = {
@@ -263,6 +267,7 @@ EXERCISES: dict[str, Exercise] = {
         oracle=_tools,
         measure=_tool_names,
         misconceptions={
+            "one of these is no name of a run: they are clip, stop, unclipped and strong_penalty": "unknown name",
             "clip and stop both stay near the old policy. Only the stop ends a round early: look at the updates": (
                 (..., "clip", ..., "stop")
             ),

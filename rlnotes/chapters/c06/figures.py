@@ -85,17 +85,18 @@ def experiment(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
 
 
 def first_rounds(rows: Rows, tasks: Sequence[str]) -> tuple[Figure, str]:
-    """Where each run of ``clip`` ends, over what its first round logged: clip fraction left, KL(old, new) right. Filled
-    marks are runs at the best rate, empty ones those at 2 to 16 times it; ``FAR`` is dotted.
+    """Where each run of ``clip`` ends, over what its first round logged: clip fraction left, k3 of KL(old, new) right.
+    Filled marks are runs at the best rate, empty ones those at 2 to 16 times it; ``FAR`` is dotted.
     """
-    figure, axes = new_figure(2, width=4.6, height=3)
-    columns, words = {"clipped": "clip fraction of round 1", "kl": "KL(old, new) after round 1, nats"}, []
-    for task, style in zip(tasks, STYLES, strict=False):
+    figure, axes = new_figure(2, width=4.6, height=3.6)
+    columns, words = {"clipped": "clip fraction of round 1", "kl": "k3 of KL(old, new) after round 1, nats"}, []
+    for below, (task, style) in enumerate(zip(tasks, STYLES, strict=False)):
         runs = from_the_best(rows, task)
         best, ends = np.array([row["rate"] == runs[0]["rate"] for row in runs]), [row["sampled"][-1] for row in runs]
         for axis, (key, name) in zip(axes, columns.items(), strict=True):
             seen, at = np.array([row[key][0] for row in runs]), np.array(ends)
-            marks = dict(color=style["color"], marker=style["marker"], markersize=6, linestyle="none")
+            marks = dict(color=style["color"], marker=style["marker"], linestyle="none")
+            marks |= dict(markersize=6 - below, zorder=4 - below)  # of two at one place both are seen
             axis.plot(seen[best], at[best], **marks, label=f"{task}, best rate")
             axis.plot(seen[~best], at[~best], **marks, markerfacecolor="none", label=f"{task}, 2 to 16 times it")
             for kind, where in (("at the best rate", best), ("above it", ~best)):

@@ -3,6 +3,7 @@
 ``python -m rlnotes.chapters.c06.one_round_runs --out 06_one_round.json`` takes some five minutes on one thread.
 """
 
+import math
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
@@ -12,12 +13,15 @@ from torch import Tensor
 
 from rlnotes.chapters.c06.rounds import Round, exact_kl, fresh_round, heldout_J, one_round, ratios_of
 from rlnotes.estimators.divergences import kl_estimate
-from rlnotes.lm.sampler import token_logp
+from rlnotes.lm.model import Transformer
+from rlnotes.lm.sampler import response_logits, token_logp
 from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives.gates import Clip
 from rlnotes.studies.store import store_rows
 
 SEEDS = range(7)
+MORE_SEEDS, MORE_ARMS = (0, 7, 8, 9), ("before", "unclipped", "clip", "clip_penalty")
+SELDOM = 0.01  # a probability
 RATE, DEFAULT_RATE = 3e-4, 1e-6  # of the chapter, and of TRL and verl
 KL_LIMIT, BETA, STRONG_BETA = 0.02, 0.1, 0.5
 INF = float("inf")
@@ -90,9 +94,10 @@ def drift_row(made: Round, seed: int, way: str) -> dict[str, Any]:
     return dict(table="drift", seed=seed, way=way, further=further.mean().item()) | counts
 
 
-def arm_row(made: Round, seed: int, arm: str) -> dict[str, Any]:
+def arm_row(made: Round, seed: int, arm: str, why: bool = False) -> dict[str, Any]:
     """Up to 16 updates under one limit; the chapter has this loop in the open. Both KLs are there twice: exactly, and
-    as k3 has them on the tokens of the round.
+    as k3 has them on the tokens of the round. If ``why``, then also why k3 of KL(new, reference) is off: the
+    share of it that its largest token makes, and the share of the exact KL on what the old policy seldom wrote.
     """
     epsilon, limit, beta = ARMS[arm]
     policy, mask, A = deepcopy(made.policy), made.rollout.mask, made.advantages
@@ -104,14 +109,27 @@ def arm_row(made: Round, seed: int, arm: str) -> dict[str, Any]:
         logp = token_logp(policy, made.rollout)
         ratio = (logp - made.rollout.logp_behavior).exp()
         k3 = kl_estimate(-ratio[mask].log(), "k3").mean().item()
-        to_ref = (ratio * kl_estimate(logp - logp_ref, "k3"))[mask].mean()
+        terms = (ratio * kl_estimate(logp - logp_ref, "k3"))[mask]
+        to_ref = terms.mean()
         if update == 16 or k3 > limit:
             exact = exact_kl(made.policy, policy, made.rollout), exact_kl(policy, reference, made.rollout)
             numbers = dict(kl=exact[0], k3=k3, kl_reference=exact[1], k3_reference=to_ref.item())
             numbers |= dict(largest=ratio[mask].max().item(), J=heldout_J(made.task, policy))
+            if why:
+                numbers |= dict(one_token=(terms.max() / terms.sum()).item(), seldom=seldom(made, policy, reference))
             return dict(table="arms", seed=seed, arm=arm, updates=update) | numbers
         step(optimizer, beta * to_ref - clipped_mean(ratio, A, mask, epsilon))
     raise AssertionError("the last pass returns")
+
+
+@torch.no_grad()
+def seldom(made: Round, p: Transformer, q: Transformer) -> float:
+    """The share of KL(p || q), as a sum of p (q / p - 1 - log (q / p)), on what the old policy gives less than
+    ``SELDOM``.
+    """
+    logp, logq, old = (response_logits(one, made.rollout).double().log_softmax(-1) for one in (p, q, made.policy))
+    parts = (logp.exp() * kl_estimate(logp - logq, "k3"))[made.rollout.mask]
+    return (parts[old[made.rollout.mask] < math.log(SELDOM)].sum() / parts.sum()).item()
 
 
 def clipped_mean(ratio: Tensor, A: Tensor, mask: Tensor, epsilon: float) -> Tensor:
@@ -127,7 +145,7 @@ def step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
 
 
 def rows() -> Iterator[dict[str, Any]]:
-    """All rows of a seed, then those of the next."""
+    """All rows of a seed, then those of the next; then ``MORE_ARMS`` on ``MORE_SEEDS``, and why k3 is off there."""
     for seed in SEEDS:
         made = one_round(seed=seed)
         yield from ratio_rows(made, seed)
@@ -136,6 +154,10 @@ def rows() -> Iterator[dict[str, Any]]:
             yield drift_row(made, seed, way)
         for arm in ARMS:
             yield arm_row(made, seed, arm)
+    for seed in MORE_SEEDS:
+        made = one_round(seed=seed)
+        for arm in MORE_ARMS:
+            yield arm_row(made, seed, arm, why=True) | dict(table="more arms")
 
 
 if __name__ == "__main__":

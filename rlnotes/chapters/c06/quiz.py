@@ -134,8 +134,9 @@ QUIZ = Quiz(
             (
                 Choice(
                     "k3 on the tokens of the round, after its last update: it is never negative.",
-                    "Never negative is not never too low. In this chapter's round it says 0.90 after 16 updates "
-                    "without a limit, and the exact KL is 2.92.",
+                    "Never negative is not near. In this chapter's round it says 0.90 after 16 updates without a "
+                    "limit, and exact is 2.92: the policy has moved to tokens that are hardly among them. In another "
+                    "round it says 2.85 for 0.87: one token with a large π_ref / π makes most of the mean.",
                 ),
                 Choice(
                     "The sum of KL(old, new) over all rounds.",

@@ -18,7 +18,8 @@ SCORES = {"mean": score, "end": lambda row: row["sampled"][-1]}
 IN_SHORT = {"mean": "speed", "end": "end"}  # what the chapter calls them
 FALL, LEAST = 0.05, 0.5  # of held-out accuracy: a round falls that loses more; falls are counted where it was so high
 TOP = 0.9  # of held-out accuracy: a second cut, chosen after the runs were seen
-FAR = 1.0  # nats to the old policy after round 1: a limit chosen after the runs were seen
+FAR = 1.0  # nats of k3 to the old policy after round 1: a limit chosen after the runs were seen
+LOUD = 0.12  # clip fraction of round 1: another such limit
 PHASES = (0.5, 0.7, 0.9, 0.95, 0.98, 1.01)  # of the accuracy before a round
 HIDDEN, HIDDEN_SEED = ("strong_penalty", "stop", "unclipped", "clip"), 6  # of an exercise: in this order
 Rows = Sequence[dict[str, Any]]
@@ -74,8 +75,8 @@ def results(rows: Rows, task: str, seconds: Collection[str] = ARMS) -> list[dict
 
 
 def in_short(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """Best rate, updates a round and both scores of each arm, all tasks in one table; beside each score the word of the
-    verdict on its difference from ``clip``, and the interval of this difference.
+    """Best rate, updates a round and both scores of each arm, all tasks in one table; beside each score its difference
+    from ``clip``, with the interval, and the word of the verdict on it.
     """
     found = []
     for task in tasks:
@@ -86,8 +87,8 @@ def in_short(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
                 short |= {name: row[by], f"{name} against clip": ""}
                 if row["arm"] not in ("untrained", "clip"):
                     judged = verdict(rows, task, row["arm"], "clip", by)
-                    low, high = judged.difference[1:]
-                    short[f"{name} against clip"] = f"{judged.word} ({low:+.3f} to {high:+.3f})"
+                    middle, low, high = judged.difference
+                    short[f"{name} against clip"] = f"{middle:+.3f} ({low:+.3f} to {high:+.3f}) {judged.word}"
             found.append(short)
     return found
 
@@ -184,7 +185,7 @@ def first_round(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
         for rate in dict.fromkeys(row["rate"] for row in runs):
             own = [row for row in runs if row["rate"] == rate]
             columns = {
-                "KL after round 1": ([row["kl"][0] for row in own], 3),
+                "k3 after round 1": ([row["kl"][0] for row in own], 3),
                 "clip fraction of round 1": ([row["clipped"][0] for row in own], 3),
                 "ends": ([row["sampled"][-1] for row in own], 2),
                 "largest clip fraction": ([max(row["clipped"]) for row in own], 3),
@@ -192,6 +193,23 @@ def first_round(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
             row = {"task": task, "rate / best": f"{rate / runs[0]['rate']:g}", "runs": len(own)}
             spans = {name: f"{min(seen):.{n}f} to {max(seen):.{n}f}" for name, (seen, n) in columns.items()}
             found.append(row | spans)
+    return found
+
+
+def alarms(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """Over how many lost runs, and over how many others, two limits on what the first round logged ring: the clip
+    fraction above ``LOUD``, and k3 above ``FAR``. With the clip and without, runs at the best rate and above it.
+    """
+    limits = {f"clip fraction > {LOUD:g}": ("clipped", LOUD), f"k3 > {FAR:g}": ("kl", FAR)}
+    found: list[dict[str, Any]] = []
+    for arm, task in ((arm, task) for arm in ("clip", "unclipped") for task in tasks):
+        runs = from_the_best(rows, task, arm)
+        row: dict[str, Any] = {"arm": arm, "task": task}
+        for name, (key, limit) in limits.items():
+            for group, lost in (("lost", True), ("others", False)):
+                rung = [one[key][0] > limit for one in runs if (one["sampled"][-1] < LEAST) == lost]
+                row[f"{name}: {group}"] = f"{sum(rung)} of {len(rung)}"
+        found.append(row)
     return found
 
 
@@ -208,7 +226,7 @@ def first_round_tells(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
     }
     numbers: dict[str, Callable[[dict[str, Any]], float]] = {
         "clip fraction of round 1": lambda one: one["clipped"][0],
-        "KL(old, new) after round 1": lambda one: one["kl"][0],
+        "k3 after round 1": lambda one: one["kl"][0],
         "learning rate": lambda one: one["rate"],
     }
     found: list[dict[str, Any]] = []
@@ -286,9 +304,9 @@ def auc(values: list[np.ndarray], fell: list[np.ndarray]) -> str:
 
 
 SIGNS = {
-    "KL after it": ("kl", 0),
+    "k3 after it": ("kl", 0),
     "clip fraction of it": ("clipped", 0),
-    "KL of the round before": ("kl", 1),
+    "k3 of the round before": ("kl", 1),
     "clip fraction of the round before": ("clipped", 1),
 }
 """what is logged, and how many rounds earlier"""
@@ -318,7 +336,7 @@ def live(rows: Rows) -> list[dict[str, Any]]:
                 "J at the end": J[-1],
                 "worst round": worst + 1,
                 "change of J": change[worst],
-                "KL after it": row["kl_round"][worst],
+                "k3 after it": row["kl_round"][worst],
                 "as verl logs it": row["kl_steps"][worst],
             }
         )
@@ -342,7 +360,7 @@ def right_signs(rows: Rows, reading: str) -> tuple[int, int]:
 
 
 def one_round_table(rows: Rows, name: str) -> list[dict[str, Any]]:
-    """One of the tables of updates on one round: ``ratios``, ``carried``, ``drift`` or ``arms``."""
+    """One of the tables of updates on one round: ``ratios``, ``carried``, ``drift``, ``arms`` or ``more arms``."""
     return [{key: value for key, value in row.items() if key != "table"} for row in rows if row["table"] == name]
 
 
