@@ -227,7 +227,7 @@ def check(name: str, answer: Any, run: Callable[[], Any] | None = None) -> None:
         probes = f", on all {len(exercise.cases)} probes" if exercise.probes else ""
         print(f"Exercise {name}: right{probes}.")
         return
-    print(f"Exercise {name}: wrong: {verdict.reason}.")
+    print(f"Exercise {name}: wrong: {verdict.reason}{'' if verdict.reason.endswith('?') else '.'}")
     if verdict.fails:
         print(f"It fails at {len(verdict.fails)} of {len(exercise.cases)} probes: {'; '.join(verdict.fails)}.")
     if not verdict.known:

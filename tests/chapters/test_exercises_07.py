@@ -43,7 +43,6 @@ WRONG: dict[str, tuple[Callable[..., Any], str]] = {
 }
 GIVEN: dict[str, Callable[..., Any]] = {
     "turned": lambda p, q: q - p,
-    "detached": lambda p, q: (p - q).detach(),
     "doubled": lambda p, q: 2 * (p - q),
 }
 
@@ -66,6 +65,12 @@ def test_a_mutant_of_the_penalty_is_refused_and_named(name: str):
 def test_a_sum_or_a_mean_is_refused_since_it_would_count_for_each_token(reduced):
     verdict = grade(EXERCISES["07.3"], lambda p, q: reduced((p - q) ** 2 / 2))
     assert verdict.status == "wrong" and "a number for each" in verdict.reason
+
+
+def test_what_is_all_detached_is_refused_in_its_own_words():
+    for penalty in (lambda p, q: (p - q).detach(), lambda p, q: 0.5 * (p - q).detach() ** 2):
+        verdict = grade(EXERCISES["07.3"], penalty)
+        assert verdict.status == "wrong" and "nothing is left to differentiate" in verdict.reason
 
 
 @pytest.mark.parametrize("name", GIVEN)
@@ -107,6 +112,7 @@ def test_a_right_answer_is_right(name: str, answer: Any):
         ("07.2", ("a", 7), "pulls back"),
         ("07.4", (0.34, 0.81), "shares of one"),
         ("07.4", (5.5, 3.26), "these are groups"),
+        ("07.4", (5.5, 3.3), "these are groups"),
         ("07.4", (42.0, 11.9), "push nothing"),
         ("07.4", (52.1, 22), "groups of 4 first"),
         ("07.4", (22, 13.04), "4 groups, of 16"),
@@ -114,6 +120,7 @@ def test_a_right_answer_is_right(name: str, answer: Any):
         ("07.4", (6.4, 6.4), "expected right answers"),
         ("07.5", "abce", "b does not hold"),
         ("07.5", "acde", "d does not hold"),
+        ("07.5", "bd", "do not hold"),
         ("07.5", "ce", "TRL"),
         ("07.5", "ae", "in the reward"),
         ("07.5", "ac", "either direction"),

@@ -22,6 +22,7 @@ from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives import PG_IS, Batch, KLPenalty, policy_loss
 from rlnotes.studies.contest import STARTS, less
 from rlnotes.studies.tables import Table, died, load_rows, load_table
+from rlnotes.studies.verdicts import paired_difference
 
 
 def test_the_frontier_is_where_the_best_policy_is_and_a_penalty_of_its_slope_touches_it():
@@ -67,6 +68,9 @@ def test_the_loss_reads_0_and_the_policy_learns_on_all_seeds():
     for row in load_rows("07_live"):
         assert max(map(abs, row["loss"])) < 1e-6 and np.median(row["gradient norm"]) > 0.1
         assert row["start"] < 0.07 and row["J"][-1] > 0.98
+        assert 1e-3 < max(map(abs, row["token mean"])) < 0.01  # nearly all responses are of one length
+        norms = row["gradient norm"]
+        assert norms[0] < np.median(norms) / 2  # small at first
 
 
 def test_only_k1_in_the_reward_descends_the_kl_of_whole_responses():
@@ -102,9 +106,13 @@ def test_only_64_is_told_from_pairs_and_what_one_set_of_seeds_says_of_8_and_16_a
     told = [(task, arm, word) for task, own in found.items() for arm, word in own.items() if word != NOT_TOLD]
     assert told == [("misled", "grpo, G = 64", WORSE)]
     rows = readings.eight_or_sixteen(GROUPS, load_rows("07_again"))
-    assert [row["8 less 16, by pairs"][:6] for row in rows] == ["+0.032", "-0.032", "-0.013"]
+    assert [row["8 less 16, seed by seed"][:6] for row in rows] == ["+0.032", "-0.032", "-0.013"]
     assert [row["died"] for row in rows] == ["0 and 0", "0 and 0", "1 and 1"]
     assert {row["G = 8"] > row["G = 16"] for row in rows} == {True, False}
+    own = readings.chosen(GROUPS, "misled"), readings.chosen(GROUPS, "needle")
+    means = [{arm: GROUPS.mean(name, "accuracy") for arm, name in arms.items()} for arms in own]
+    gaps = [paired_difference(mean, of[SIXTEEN]) for of in means for arm, mean in of.items() if arm != SIXTEEN]
+    assert (len(gaps), sum(gap.low > 0 or gap.high < 0 for gap in gaps)) == (10, 2)
     ends = [row["accuracy"] for row in load_rows("07_again") if died(row["accuracy"])]
     assert [round(end[3 if end[3] else 2], 1) for end in ends] == [0.9, 0.4] and not any(sum(end[4:]) for end in ends)
 
@@ -118,6 +126,7 @@ def test_at_twice_the_best_rate_one_of_three_runs_died_with_groups_of_4_to_32():
 def test_what_the_card_counts():
     early = readings.equal_early(GROUPS, "misled")
     assert ((early >= 0.8).sum(), early.size) == (28, 60)
+    assert sum(int(row.get("mostly equal", 0)) for row in readings.groups(GROUPS, ["misled"])) == 28
     norms = np.concatenate([row["gradient norm"] for row in load_rows("07_live")])
     assert (sum(norms < 1e-3), norms.size, round(norms.max(), 1)) == (1, 300, 8.4)
 
@@ -137,6 +146,7 @@ def test_the_share_of_equal_groups_is_a_mean_over_prompts():
     assert found == [0.83, 0.37, 0.71, 0.02]
 
 
+SIXTEEN = "grpo, G = 16"
 ALIKE, BETTER, WORSE, NOT_TOLD = "within 0.02 of each other", "better", "worse", "not told"
 HELD = ("k1 in reward", "k2 in loss")
 
@@ -165,6 +175,21 @@ def test_two_penalties_hold_and_a_third_is_one_of_them_again():
         for arm in HELD
     ]
     assert gains == [0.03, 0.03, 0.07, 0.05]
+
+
+def test_three_penalties_end_above_the_untrained_policy_on_both_tasks_in_one_order():
+    for task in readings.TASKS:
+        start = RUNS.start(readings.chosen(RUNS, task)["unpenalised"], "accuracy").mean()
+        scores = {arm: readings.score(task, accuracy, kl) for arm, (kl, accuracy) in readings.held(RUNS, task).items()}
+        holds = sorted((arm for arm in scores if scores[arm].min() > start), key=lambda arm: -scores[arm].mean())
+        assert holds[:3] == [*HELD, "k3 in loss"]
+        assert holds[3:] == {"misled": [], "needle": ["k3 in reward", "k2 in reward"]}[task]
+    apart, (_, best) = replace(RUNS, rows=RUNS.tuning), readings.best_under("misled", start_chances())
+    for arm in HELD:  # the mean score of the last two measurements is above that of the two before, and so far the KL
+        (name,) = RUNS.where(recipe=arm, task="misled", rate=readings.SAME_RATE)
+        scores = np.mean([run for _, run in apart.curves(name, "penalised")], 0)
+        assert scores[-2:].mean() > scores[-4:-2].mean() > scores[-6:-4].mean()
+        assert max(readings.held(RUNS, "misled")[arm][0]) < 0.53 * best
 
 
 def test_k3_times_the_live_ratio_has_the_gradient_of_k2_for_every_token():

@@ -55,6 +55,12 @@ def _pair(answer: Any) -> Any:
     return tuple(one if one is ... else float(one) for one in value)
 
 
+def _to_one_decimal(answer: Any) -> Any:
+    """As :func:`_pair`, to the one decimal that is asked for: a mistake is known by it as well."""
+    value = _pair(answer)
+    return tuple(one if one is ... else round(one, 1) for one in value) if isinstance(value, tuple) else value
+
+
 # --- 07.3: a penalty in the loss, judged by its mean gradient
 
 _STATES: dict[str, tuple[list[float], list[float]]] = {
@@ -80,6 +86,8 @@ def _mean_gradient(penalty, pi: list[float], ref: list[float]) -> np.ndarray:
             raise TypeError(f"the penalty must give back a tensor, and it gives back {type(found).__name__}")
         if found.shape != (1,):
             raise ValueError("it is added to the loss of each token, so give back a number for each: no sum, no mean")
+        if not found.requires_grad:
+            raise ValueError("nothing is left to differentiate: all of it is detached, and its gradient is 0")
         mean = mean + chance * found.sum()
     return torch.autograd.grad(mean, logits)[0].numpy()
 
@@ -197,7 +205,7 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "these are expected right answers. A group pushes if it has a right one and a wrong one": (6.4, 6.4),
         },
-        measure=_pair,
+        measure=_to_one_decimal,
         hints=("When does a group push? Take from 1 the chance that all its rewards are equal; then count responses.",),
         tolerance=0.004,
     ),
@@ -208,6 +216,7 @@ EXERCISES: dict[str, Exercise] = {
             "b does not hold: that is k1 in the loss": "abce",
             "d does not hold: its default is k1, and in the loss its mean gradient is 0": "acde",
             "b and d are the same case, k1 in the loss: its mean gradient is 0": "abcde",
+            "these are the two that do not hold": "bd",
             "one that holds is missing: which estimator does TRL take when told nothing?": "ce",
             "one that holds is missing: what is right in the reward, and beside which advantage?": ("ae"),
             "one that holds is missing: a divergence of either direction counts": "ac",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from rlnotes.chapters.c07.readings import SAME_RATE, TASKS, best_under, chosen, frontier
+from rlnotes.chapters.c07.readings import SAME_RATE, TASKS, best_under, chosen, frontier, score
 from rlnotes.chapters.c07.readings import held as held_ends
 from rlnotes.chapters.c07.studies import BETAS, UNPENALISED
 from rlnotes.lm.tasks import Needle
@@ -57,9 +57,10 @@ def twin(rows: Sequence[dict[str, float]]) -> tuple[Figure, str]:
 
 def held(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]:
     """How far each penalty lets a policy go at one learning rate: three runs an arm, KL on a logarithmic axis, the
-    accuracies in words, and where the best policy under the penalty is; ``chances`` as in :func:`best_under`.
+    accuracies and the mean score in words, and where the best policy under the penalty is; ``chances`` as in
+    :func:`best_under`.
     """
-    figure, axes = new_figure(len(TASKS), width=4.6, height=2.9)
+    figure, axes = new_figure(len(TASKS), width=4.9, height=2.9)
     words = []
     for axis, task in zip(axes, TASKS, strict=True):
         ends = held_ends(table, task)
@@ -69,19 +70,20 @@ def held(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]:
             style = STYLES[0] if "reward" in arm else STYLES[1] if "loss" in arm else dict(color="0.3", marker="X")
             axis.plot(kl, [place] * len(kl), linestyle="none", color=style["color"], marker=style["marker"], alpha=0.8)
             said = "–".join(dict.fromkeys(f"{end:.2f}" for end in (accuracy.min(), accuracy.max())))
-            axis.annotate(said, (1.01, place), xycoords=("axes fraction", "data"), fontsize=8, va="center")
-            words.append(f"{task}, {arm}: {kl.min():.2f} to {kl.max():.2f} nats, accuracy {said}")
+            value = f"{score(task, accuracy, kl).mean():.2f}".replace("-", "−")
+            beside = dict(xycoords=("axes fraction", "data"), fontsize=8, va="center")
+            axis.annotate(f"{said} ({value})", (1.01, place), **beside)
+            words.append(f"{task}, {arm}: {kl.min():.2f} to {kl.max():.2f} nats, accuracy {said}, score {value}")
         J, best = best_under(task, chances)
         axis.axvline(best, color="0.4", linewidth=1, linestyle=(0, (4, 2)))
-        axis.annotate(
-            f"best policy, {J:.2f}", (best, 1.01), xycoords=("data", "axes fraction"), fontsize=8, ha="center"
-        )
-        words.append(f"best policy on {task}: {J:.2f} at {best:.2f} nats")
+        told = f"accuracy {J:.2f}, score {score(task, J, best):.2f}"
+        axis.annotate(f"best policy: {told}", (best, 1.01), xycoords=("data", "axes fraction"), fontsize=8, ha="center")
+        words.append(f"best policy on {task}: {best:.2f} nats, {told}")
         axis.set_yticks(range(len(arms)), arms)
         axis.set(xscale="log", xlabel="KL to the reference at the end (nats)")
         start = table.start(chosen(table, task)[UNPENALISED], "accuracy").mean()
-        axis.set_title(f"{task}, β = {BETAS[task]:g}, untrained {start:.2f}", pad=16)
-        axis.annotate("accuracy", (1.01, 1.01), xycoords="axes fraction", fontsize=8)
+        axis.set_title(f"{task}, β = {BETAS[task]:g}, untrained accuracy {start:.2f}", pad=16)
+        axis.annotate("accuracy (score)", (1.01, 1.01), xycoords="axes fraction", fontsize=8)
         axis.set_xticks(KL_TICKS[task], [f"{tick:g}" for tick in KL_TICKS[task]])
         axis.xaxis.set_minor_formatter("")
     return figure, "; ".join(words) + "."

@@ -1,9 +1,11 @@
-"""The live run of chapter 07 on six seeds: loss, gradient and the exact chance of a right answer, step by step.
+"""The live run of chapter 07 on six seeds, step by step: loss, what it reads as a mean over tokens, gradient, and the
+exact chance of a right answer.
 
 ``python -m rlnotes.chapters.c07.live --out 07_live.json`` takes about a minute on one thread.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,11 +16,12 @@ from rlnotes.lm.sampler import Sampler, token_logp
 from rlnotes.lm.tasks import Misled
 from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives import GRPO, Batch, policy_loss
+from rlnotes.objectives.aggregations import token_mean
 from rlnotes.studies.store import store_rows
 
 SEEDS = range(6)
 STEPS, RATE, GROUP, PROMPTS = 50, 1e-3, 16, 32
-READ = ("loss", "gradient norm", "equal groups", "J")
+READ = ("loss", "token mean", "gradient norm", "equal groups", "J")
 
 
 def live_run(seed: int, steps: int = STEPS) -> Iterator[dict[str, Any]]:
@@ -34,13 +37,15 @@ def live_run(seed: int, steps: int = STEPS) -> Iterator[dict[str, Any]]:
         advantages = group_mean_std(rewards, GROUP)
         batch = Batch(token_logp(policy, rollout), rollout.mask, advantages, rollout.logp_behavior)
         loss = policy_loss(GRPO, batch)
+        with torch.no_grad():
+            by_tokens = policy_loss(replace(GRPO, aggregation=token_mean), batch)
         optimizer.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
         optimizer.step()
         equal = (advantages.view(-1, GROUP) == 0).all(1).float().mean()
         J = chances(policy, task, asked).mean()
-        yield {"step": step} | dict(zip(READ, (x.item() for x in (loss, norm, equal, J)), strict=True))
+        yield {"step": step} | dict(zip(READ, (x.item() for x in (loss, by_tokens, norm, equal, J)), strict=True))
 
 
 def rows() -> Iterator[dict[str, Any]]:

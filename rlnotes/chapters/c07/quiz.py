@@ -1,7 +1,5 @@
 """The quiz of chapter 07, GRPO."""
 
-import numpy as np
-
 from rlnotes.exact.groups import mean_deviation, wasted_share
 from rlnotes.notebook.quiz import Choice, Question, Quiz
 
@@ -13,18 +11,17 @@ QUIZ = Quiz(
     "Quiz of chapter 07",
     (
         Question(
-            "With one update to a rollout the loss of GRPO reads 0.0000 at every step, and the gradient norm 0.3. What "
-            "do you conclude?",
+            "TRL with its defaults, loss_type dapo, and one update to a rollout. The loss reads 0.03, above 0 at every "
+            "step. What does that say?",
             (
-                Choice("Nothing is learned.", "Then the gradient would be 0 as well. Its norm is 0.3."),
+                Choice("The policy gets worse.", "The loss is no estimate of the reward, and says nothing of it."),
+                Choice("The learning rate is too large.", "The loss is computed before the step: no rate is in it."),
                 Choice(
-                    "Nothing: look at the held-out reward.",
-                    "At ratio 1 the loss is minus the mean of the advantages, 0 by construction. A norm of 0.3 is "
-                    "no alarm and no good news either.",
+                    "The responses with negative advantages are the longer ones.",
+                    "At ratio 1 the mean over tokens is minus the sum of length times advantage, by all tokens.",
                     right=True,
                 ),
-                Choice("The policy has converged.", "The loss reads 0 in the first step, too."),
-                Choice("The learning rate is too small.", "The loss is computed before the step: no rate is in it."),
+                Choice("The samples are not fresh.", "One update to a rollout: every ratio is 1."),
             ),
         ),
         Question(
@@ -44,38 +41,37 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "From each reward the mean of its own group of G is taken, and no more. What does that do to the mean "
-            "gradient?",
+            "k1 in the reward, with GRPO's advantage. On solved prompts the penalty pulls too hard, so you divide beta "
+            "by ten. What changes in a group of right answers?",
             (
-                Choice("Nothing.", "That holds for a baseline which does not contain the response's own reward."),
+                Choice("The pull is divided by ten.", "So it would be with the mean only, or with leave one out."),
                 Choice(
-                    "It becomes (G - 1) / G of itself.",
-                    "The share 1 / G of the baseline is the response's own reward. Leave one out has no such share.",
+                    "Nothing.",
+                    "All rewards are equal but for the penalty, and the standard deviation divides beta out.",
                     right=True,
                 ),
                 Choice(
-                    "Hard prompts count more.",
-                    "That is what the division by the standard deviation does. The factor (G - 1) / G is the same for "
-                    "all prompts.",
+                    "The pull is gone: such a group pushes nothing.",
+                    "The rewards less the penalty are not equal, so their deviation is not 0.",
                 ),
             ),
         ),
         Question(
-            f"Two prompts, solved with chance {HARD} and 0.5; groups of 16. Under GRPO, which push is the larger "
+            f"Two prompts, solved with chance {HARD} and 0.5; groups of 2. Under GRPO, which push is the larger "
             "multiple of its own true gradient?",
             (
                 Choice(
-                    f"That of the even one: {EVEN:.1f} times.",
-                    "It is pushed harder in absolute size. As a multiple of its own gradient it is not.",
-                ),
-                Choice(
-                    "Both are the same multiple, 15/16.", "That is so without the division by the standard deviation."
-                ),
-                Choice(
-                    f"That of the hard one: {PUSH:.1f} times, the other {EVEN:.1f} times.",
-                    f"The factor is at most the root of G - 1, {np.sqrt(15):.1f}, and largest at both ends. In "
-                    "absolute size the even one is pushed harder.",
+                    "Both are the same multiple.",
+                    f"It is 1.00. The factor is at most the root of G - 1. In groups of 16 it is {PUSH:.1f} for the "
+                    f"hard prompt, and {EVEN:.1f} for the even one.",
                     right=True,
+                ),
+                Choice(
+                    "That of the even one.", "Its push is the larger one. As a multiple of its own gradient it is not."
+                ),
+                Choice(
+                    "That of the hard one.",
+                    f"So it is in groups of 16, {PUSH:.1f} times. In groups of 2 the bound, the root of G - 1, is 1.",
                 ),
             ),
         ),

@@ -18,6 +18,7 @@ SIZE = 2  # of a group: the one with which the others are compared
 ORDER = (*ARMS, *(f"grpo, G = {size}" for size in SIZES))  # of the arms of both tables
 AGAIN = (8, 16)  # sizes of a group that were tried once more
 LATE = 3  # measurements of which the end is the mean
+MOSTLY = 0.8  # share of equal groups from which on the card worries
 SAME_RATE = "1e-3"  # at which the penalties are compared beside their own: it was tried for all of them
 
 
@@ -41,7 +42,7 @@ def deaths(table: Table, name: str) -> str:
 
 def groups(table: Table, tasks: Sequence[str] = TASKS) -> list[dict[str, Any]]:
     """A row for the start and for each size of a group on each task, at its own rate: mean accuracy over the run, with
-    the verdict on it, and greedy accuracy at the end.
+    the verdict on it, greedy accuracy at the end, how many runs died, and how many began with mostly equal groups.
     """
     found: list[dict[str, Any]] = []
     for task in tasks:
@@ -53,7 +54,8 @@ def groups(table: Table, tasks: Sequence[str] = TASKS) -> list[dict[str, Any]]:
             told = "" if name == reference else str(contest.less(table, name, reference, "accuracy"))
             row = {"task": task, "arm": arm, "rate": rate_of(table, name), "mean": table.mean(name, "accuracy").mean()}
             row |= {f"mean less G = {SIZE}": told, "greedy": table.last(name, "greedy", 1).mean()}
-            found.append(row | {"died": deaths(table, name)})
+            mostly = sum(columns["wasted_groups"][1] >= MOSTLY for columns in table.rows[name].values())
+            found.append(row | {"died": deaths(table, name), "mostly equal": str(mostly)})
     return found
 
 
@@ -73,7 +75,7 @@ def eight_or_sixteen(table: Table, again: Sequence[dict[str, Any]]) -> list[dict
         row: dict[str, Any] = {"runs": kind} | {
             f"G = {size}": own.mean() for size, own in zip(AGAIN, means, strict=True)
         }
-        row["8 less 16, by pairs"] = f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
+        row["8 less 16, seed by seed"] = f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
         found.append(row | {"died": " and ".join(str(sum(map(died, own))) for own in both)})
     return found
 
@@ -131,6 +133,21 @@ def penalties(table: Table, tasks: Sequence[str] = TASKS, other: str = UNPENALIS
     return found
 
 
+def worth(table: Table, arms: Sequence[str] = ("k1 in reward", "k2 in loss")) -> list[dict[str, Any]]:
+    """Of :func:`penalties` the scores alone: a row for the start, for the unpenalised arm and for ``arms``, and for
+    each task the score and the verdict on it.
+    """
+    by_task = {task: {row["arm"]: row for row in penalties(table, [task])} for task in TASKS}
+    less = f"score less {UNPENALISED}"
+    found: list[dict[str, Any]] = []
+    for arm in ("untrained", UNPENALISED, *arms):
+        row: dict[str, Any] = {"arm": arm}
+        for task, rows in by_task.items():
+            row |= {f"{task}: score": rows[arm]["score"], f"{task}: less {UNPENALISED}": rows[arm].get(less) or "–"}
+        found.append(row)
+    return found
+
+
 def at_rate(table: Table, rate: str, tasks: Sequence[str] = TASKS) -> list[dict[str, Any]]:
     """Where the tuning runs of each arm end at one learning rate, accuracy and KL, lowest and highest; "–" where that
     rate was not tried.
@@ -168,6 +185,11 @@ def best_under(task: str, chances: Sequence[np.ndarray]) -> tuple[float, float]:
     return float(J), float(KL)
 
 
+def score(task: str, accuracy: np.ndarray | float, kl: np.ndarray | float) -> np.ndarray:
+    """What was asked for: accuracy less beta times the KL to the reference."""
+    return np.asarray(accuracy) - BETAS[task] * np.asarray(kl)
+
+
 def frontier(chances: np.ndarray, betas: np.ndarray, positions: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """J and KL (betas,) of the best policy under a penalty, for a reference whose one right answer has the ``chances``
     (prompts,): the odds of that answer grow by exp(1 / beta), and among wrong ones nothing changes. With ``positions``
@@ -185,13 +207,17 @@ def frontier(chances: np.ndarray, betas: np.ndarray, positions: int = 1) -> tupl
 
 
 def live(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The live run on several seeds: how large the loss got, how large the gradient was, and what came of it."""
+    """The live run on several seeds: how large the loss got, by GRPO's mean and by that over tokens, how large the
+    gradient was, and what came of it.
+    """
     found = []
     for row in rows:
         J = np.array(row["J"])
         there = np.flatnonzero(J >= 0.9)
         one = {"seed": row["seed"], "largest |loss|": f"{max(map(abs, row['loss'])):.0e}"}
-        one |= {"median gradient norm": float(np.median(row["gradient norm"]))}
+        one |= {"mean over tokens": f"{max(map(abs, row['token mean'])):.3f}"}
+        norms = np.array(row["gradient norm"])
+        one |= {"gradient norm: first": norms[0], "last": norms[-1], "smallest": norms.min(), "largest": norms.max()}
         one |= {"J before": row["start"], "J after": J[-1]}
         found.append(one | {"steps to J of 0.9": str(there[0] + 1) if len(there) else "never"})
     return found
