@@ -87,10 +87,12 @@ def test_the_mean_of_means_is_what_was_given():
         ("08.4", 0.015, "1/4, not 1/2"),
         ("08.4", 0.03, "1/4 in all"),
         ("08.4", 0, "equal shares"),
+        ("08.4", 0.01125, "here they are 3 and 12"),
         ("08.5", (17, 2), "after 17 it is at 0.44"),
         ("08.5", (18, 3), "exactly needs no rollout more"),
         ("08.5", (120, 6), "by a factor"),
         ("08.5", (2, 18), "first with 0.2"),
+        ("08.5", (14, 2), "DAPO's 0.28"),
     ],
 )
 def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, said: str):
@@ -129,6 +131,10 @@ SHARES: dict[str, tuple[Callable[..., Any], str]] = {
     "swapped": (
         lambda t, m: np.array([1 / t / len(t), np.full(len(t), 1 / t.sum()), np.full(len(t), 1 / m / len(t))]),
         "swapped",
+    ),
+    "responses above": (
+        lambda t, m: np.array([1 / t / len(t), np.full(len(t), 1 / m / len(t)), np.full(len(t), len(t) / t.sum())]),
+        "no number of responses above",
     ),
     "columns": (
         lambda t, m: np.array([1 / t / len(t), np.full(len(t), 1 / m / len(t)), np.full(len(t), 1 / t.sum())]).T,

@@ -9,16 +9,18 @@ from scipy.stats import binom
 
 from rlnotes.chapters.c08 import readings
 from rlnotes.chapters.c08.live import SHARES, train
-from rlnotes.chapters.c08.ramble import SAMPLER, TASK, accuracy
+from rlnotes.chapters.c08.ramble import SAMPLER, TASK, accuracy, gap_within, lengths
 from rlnotes.estimators.baselines import group_mean, group_mean_std
 from rlnotes.exact import tokens
 from rlnotes.exact.group_gradients import group_moments
 from rlnotes.exact.groups import gradient_scale, wasted_share
 from rlnotes.exact.token_gradients import flat, reward_gradient, softmax_policy
 from rlnotes.lm.enumeration import every_prompt
+from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.warm_start import shipped_start
 from rlnotes.studies import load_table, paired_interval
+from rlnotes.studies.tables import load_rows
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
@@ -138,14 +140,53 @@ def test_chapter_08_what_its_contests_are_said_to_show():
     assert (kept["misled", "dapo"], kept["needle", "dapo"]) == ("not told", "worse")
 
 
-def test_chapter_08_how_often_a_sign_is_seen_with_the_response_mean_and_without():
-    loop, best, rates, contest, unclipped = readings.alarms()
-    gap = "gap above 5"
-    assert loop[gap] == best[gap] == "10 of 10; 0 of 20"
-    assert rates[gap] == "14 of 18; 0 of 36"  # missed at high rates
-    assert (contest[gap], unclipped[gap]) == ("8 of 12; 0 of 36", "0 of 12")
-    assert (loop["mean length grew"], best["mean length grew"]) == ("3 of 10; 12 of 20", "4 of 10; 16 of 20")
-    assert best["wrong grew, right did not"] == "6 of 10; 0 of 20"  # so that this alarm misses what the gap finds
+def test_chapter_08_how_often_a_sign_is_seen_with_the_response_mean_and_with_the_constant():
+    loop, best, rates, contest = ([*row.values()][1:] for row in readings.alarms())
+    assert loop == ["3 of 10; 6 of 10", "10 of 10; 0 of 10"]
+    assert best == ["4 of 10; 7 of 10", "10 of 10; 0 of 10"]
+    assert rates == ["7 of 18; 11 of 18", "14 of 18; 0 of 18"]  # missed at high rates
+    assert contest == ["2 of 12; 10 of 12", "8 of 12; 0 of 12"]
+    rows = [row for role in ("chapter", "best") for row in readings.accuracy_in_short(role)]
+    assert [row["ahead"] for row in rows if row["denominator"] == "constant"] == ["10 of 10", "9 of 10"]
+    copies = np.corrcoef([readings.gaps("chapter", name) for name in ("constant", "token mean")])
+    assert f"{copies[0, 1]:.2f}" == "0.99"  # so the token mean's runs are not counted beside the constant's
+
+
+def test_chapter_08_lengths_of_its_contest_grew_with_every_denominator_but_the_response_mean():
+    rows = readings.contest_in_short("08_length", readings.CONTEST, ("ramble",), whole=True)
+    grew = {row["method"]: row["grew"] for row in rows if row["grew"]}
+    assert [grew[name] for name in readings.DENOMINATORS] == ["2 of 12", "10 of 12", "11 of 12"]
+    assert grew["dr_grpo"] == "11 of 12" and all(row["start, greedy"] == "1.000" for row in rows)
+
+
+def test_chapter_08_beyond_its_steps_the_constant_passes_the_line_over_all_and_within_groups():
+    rows, stored = readings.beyond(), load_rows("08_longer")
+    begun = readings.live("chapter", "constant")[: len(stored)]
+    assert all(one["all"][:30] == live["all"] for one, live in zip(stored, begun, strict=True))
+    assert max(row["all, step 30"] for row in rows) < readings.SIGN
+    assert sum(row["all, highest"] > readings.SIGN for row in rows) == 4
+    assert (
+        f"{max(row['all, highest'] for row in rows):.1f}"
+        == f"{max(row['within, highest'] for row in rows):.1f}"
+        == "8.2"
+    )
+    last = [readings.by_verdict(run) for run in load_table("08_ramble").rows["grpo"].values()]
+    gaps = [(run["wrong"] - run["right"])[-5:].mean() for run in last]
+    assert f"{min(gaps):.1f} {max(gaps):.1f}" == "13.3 13.6"
+
+
+def test_chapter_08_the_gap_within_groups_is_blind_to_what_differs_between_them():
+    """Two prompts, of which the hard one has longer responses and more wrong ones; and one that is always solved."""
+    prompts, eos = every_prompt(TASK), TASK.vocabulary.eos
+    prompts = prompts[prompts[:, -2] != prompts[:, -3]][:3]
+    length = torch.tensor([[3, 3, 3, 3], [9, 9, 9, 9], [2, 4, 6, 8]])
+    right = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 0], [1, 1, 1, 1]]).bool()
+    answer = prompts[:, None, -2].where(right, prompts[:, None, -3])
+    place = torch.arange(TASK.max_response_length)
+    written = answer[..., None].where(place < length[..., None] - 1, eos).view(12, -1)
+    rollout = Rollout.of_responses(prompts, written, eos)
+    assert lengths(rollout)["wrong"] - lengths(rollout)["right"] > 2
+    assert gap_within(rollout) == 0
 
 
 def test_chapter_08_the_gap_falls_with_the_rate_with_the_clip_and_without():

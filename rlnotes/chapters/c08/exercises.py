@@ -172,7 +172,7 @@ EXERCISES: dict[str, Exercise] = {
         misconceptions={
             "the response mean does make wrong responses longer. But it makes right ones shorter, and in the end three "
             "in four are right. Take the mean of both, by their shares, from the table": lambda: "c",
-            "that would be a coin. In the table the mean of all is about 5 tokens with the response mean, and nearly 8 "
+            "in the table the mean of all is about 5 tokens with the response mean, and nearly 8 "
             "with the constant": lambda: "b",
         },
         hints=("Accuracy times the length of right ones, and the rest times that of wrong ones: what is the mean?",),
@@ -219,7 +219,10 @@ EXERCISES: dict[str, Exercise] = {
                 _part_sizes
             ),
         },
-        hints=("What must stand below every token, in whichever part it is?",),
+        hints=(
+            "What must stand below every token, in whichever part it is? (Of the numbers above, the first is the loss, "
+            "the others are the shares of the tokens. A part is shown with lengths in place of its mask.)",
+        ),
     ),
     "08.4": Exercise(
         cases=((),),
@@ -244,6 +247,9 @@ EXERCISES: dict[str, Exercise] = {
                 lambda: 4 * _push_by_listing(P, SHORT, LONG, GROUP)
             ),
             "that is the case of the text": lambda: _push_by_listing(0.25, 2, 8, 4),
+            "these are the lengths of the text, 2 and 8; here they are 3 and 12": lambda: _push_by_listing(
+                P, 2, 8, GROUP
+            ),
             "equal shares would give 0; the response mean does not": lambda: 0.0,
         },
         hints=(
@@ -263,6 +269,7 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "the second number: each rollout starts from the new probability, and 1 + 4 is the factor": (18, ...),
             "first with 0.2, then with 4": (2, 18),
+            "the first number: that is DAPO's 0.28. Here the upper end is 0.2": (14, ...),
         },
         hints=("A rollout multiplies it by 1 + the upper end. How often, until 0.5 is reached?",),
     ),
@@ -287,6 +294,9 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "these are the shares of whole responses: divide by their lengths": (
                 lambda t, m: _three(np.full(len(t), 1 / len(t)), t / m / len(t), t / t.sum())
+            ),
+            "the token mean's share of a token is 1 over the tokens of the batch: no number of responses above": (
+                lambda t, m: _three(1 / t / len(t), 1 / m / len(t), len(t) / t.sum())
             ),
             "the last two rows are swapped": lambda t, m: _three(1 / t / len(t), 1 / t.sum(), 1 / m / len(t)),
             "one row for each response: turn the array round, so that there are three rows": (

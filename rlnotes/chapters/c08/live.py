@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlnotes.chapters.c08.ramble import SAMPLER, TASK, accuracy, lengths
+from rlnotes.chapters.c08.ramble import SAMPLER, TASK, accuracy, gap_within, lengths
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.warm_start import shipped_start
@@ -33,8 +33,8 @@ def train(
     steps: int = STEPS,
     make_optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.AdamW,
 ) -> tuple[Transformer, list[dict[str, float]]]:
-    """The loop as the chapter has it, on 16 groups of 16. Of each step the lengths of its rollout, and every three
-    steps the exact accuracy on held-out prompts after it.
+    """The loop as the chapter has it, on 16 groups of 16. Of each step the lengths of its rollout and the gap within
+    its groups, and every three steps the exact accuracy on held-out prompts after it.
     """
     policy, draws, rows = shipped_start("ramble"), torch.Generator().manual_seed(seed), []
     optimizer = make_optimizer(policy.parameters(), rate, weight_decay=0.0)
@@ -46,7 +46,7 @@ def train(
         optimizer.zero_grad()
         (-objective).backward()
         optimizer.step()
-        rows.append(lengths(rollout) | dict(reward=rewards.mean().item()))
+        rows.append(lengths(rollout) | dict(within=gap_within(rollout), reward=rewards.mean().item()))
         if step % EVERY == 0:
             with torch.no_grad():
                 rows[-1]["accuracy"] = accuracy(policy).item()

@@ -29,22 +29,23 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "You log right and wrong responses apart, and wrong ones are only 2 tokens longer, of 16. May the loss "
-            "still divide each response by its own length?",
+            "You log right and wrong responses apart, and wrong ones are only 2 tokens longer, of 16. Is it still "
+            "possible that the loss divides each response by its own length?",
             (
                 Choice(
-                    "No: the gap would be large.",
+                    "Not possible: the gap would be large.",
                     "At a high rate it was not: in the contest of this chapter 4 of 12 runs had a gap below 5 tokens, "
                     "and without a clip all 12.",
                 ),
                 Choice(
-                    "Yes: a large gap speaks for it, a small one does not speak against it. Look up the setting.",
-                    "So it was in the stored runs: no false alarm, but the alarm was missed at high rates.",
+                    "Possible: a large gap speaks for it, a small one does not speak against it. Look up the setting.",
+                    "So it was in the runs of 30 steps: no false alarm, but the alarm was missed at high rates.",
                     right=True,
                 ),
                 Choice(
                     "That is told by the mean length of all responses.",
-                    "In the chapter's loop it grew in 14 of 38 runs with the response mean, and in 53 of 76 without.",
+                    "In the chapter's loop it grew in 14 of 38 runs with the response mean, and in 24 of 38 with the "
+                    "constant.",
                 ),
             ),
         ),

@@ -41,6 +41,16 @@ def lengths(rollout: Rollout) -> dict[str, float]:
     return dict(right=length[right].mean().item(), wrong=length[~right].mean().item(), all=length.mean().item())
 
 
+def gap_within(rollout: Rollout) -> float:
+    """How much longer wrong responses are than right ones of the same group, in the mean over the groups that have
+    both. NaN where there are none.
+    """
+    length, right = rollout.mask.sum(-1).float(), TASK.reward(rollout) > 0
+    length, right = (each.view(-1, rollout.group_size) for each in (length, right))
+    means = [(length * which).sum(1) / which.sum(1) for which in (~right, right)]  # NaN where a group has none
+    return (means[0] - means[1]).nanmean().item()
+
+
 @torch.no_grad()
 def measured(policy: Transformer) -> dict[str, Any]:
     """What a policy is worth on held-out prompts: accuracy, exact, and mean lengths with their standard errors."""

@@ -13,6 +13,9 @@ from rlnotes.studies.verdicts import judge
 
 DENOMINATORS = ("response mean", "constant", "token mean")
 FIRST = DENOMINATORS[0]  # what the others are compared with
+COUNTED = (
+    "constant"  # beside it; runs with the token mean share seeds and draws with these, and are near-copies at 3e-4
+)
 EQUAL_RESPONSES, EQUAL_TOKENS = "less response mean", "the same, equal tokens"
 MARGIN = 0.02  # of mean accuracy, fixed before the runs
 EVERY, RESPONSES = 3, 256  # steps from one measurement to the next, responses of a step
@@ -22,6 +25,7 @@ SIGN = 5.0  # tokens by which wrong responses are longer than right ones, of 16 
 RAMBLE_STEPS = 37  # that all runs of the table 08_ramble have
 LOGS = {"A": ("grpo, constant", 3), "B": ("grpo", 0), "C": ("grpo, constant", 1)}  # of exercise 08.2
 LOGGED = (1, 10, 20, 30, RAMBLE_STEPS)
+BEYOND = (30, 50, 80)  # steps at which the longer runs are read
 
 # methods of the contests, and what the chapter calls them
 CONTEST = {
@@ -150,9 +154,16 @@ def gap_on_the_way(run: dict[str, np.ndarray]) -> float:
     return float(gap[(share > 0.6) & (share < 0.95)].mean())
 
 
+def length_of(run: dict[str, np.ndarray]) -> tuple[float, float]:
+    """Mean length of all responses in a contest's run: as first logged, and in the mean of the last three logged."""
+    length = run["length"][~np.isnan(run["length"])]
+    return float(length[0]), float(length[-3:].mean())
+
+
 def contest_in_short(name: str, methods: Mapping[str, str], tasks: Sequence[str], whole: bool = False) -> Rows:
     """The rows of a stored contest that are of ``tasks`` and ``methods``, with what a page calls these, and the number
-    of steps that the same tokens have paid for; if ``whole``, with the rates and how many runs died.
+    of steps that the same tokens have paid for; if ``whole``, with the rates, and how many runs died if any did. Where
+    lengths of wrong responses were logged, with the lengths.
     """
     table = load_table(name)
     steps = {
@@ -160,8 +171,8 @@ def contest_in_short(name: str, methods: Mapping[str, str], tasks: Sequence[str]
         for method, own in table.labels.items()
         if method in table.rows
     }
-    gaps_of = {
-        (own["task"], own["recipe"]): [gap_on_the_way(run) for run in table.rows[method].values()]
+    lengths_of = {
+        (own["task"], own["recipe"]): _lengths(list(table.rows[method].values()))
         for method, own in table.labels.items()
         if method in table.rows and "length_wrong" in next(iter(table.rows[method].values()))
     }
@@ -173,45 +184,71 @@ def contest_in_short(name: str, methods: Mapping[str, str], tasks: Sequence[str]
             shown |= {"start, greedy": f"{row['start, greedy']:.3f}"}
             shown |= {name: row[name] or None for name in ("rate", "died") if whole}
             shown |= {"steps": steps.get((row["task"], row["method"]))}
-            if gaps_of:
-                own = gaps_of.get((row["task"], row["method"]))
-                shown["wrong − right"] = f"{min(own):.1f} to {max(own):.1f}" if own else None
+            if lengths_of:
+                none = dict.fromkeys(next(iter(lengths_of.values())))
+                shown |= lengths_of.get((row["task"], row["method"]), none)
             shown |= {"end": float(row["sampled"]), "mean": float(row["mean"])}
             found.append(shown | {f"less {methods[less[5:]]}": row[less] or None})
+    if not any(row.get("died") and not row["died"].startswith("0 ") for row in found):
+        found = [{key: value for key, value in row.items() if key != "died"} for row in found]
     order = list(methods.values())
     return sorted(found, key=lambda row: (tasks.index(row["task"]), order.index(row["method"])))
 
 
+def _lengths(runs: list[dict[str, np.ndarray]]) -> dict[str, str]:
+    """How the mean length went in runs of a contest, in how many it grew, and their gaps."""
+    both, gap = np.array([length_of(run) for run in runs]), [gap_on_the_way(run) for run in runs]
+    first, last = both.mean(0)
+    return {
+        "mean length": f"{first:.1f} → {last:.1f}",
+        "grew": f"{(both[:, 1] > both[:, 0]).sum()} of {len(runs)}",
+        "wrong − right": f"{min(gap):.1f} to {max(gap):.1f}",
+    }
+
+
 def alarms() -> Rows:
-    """How often each sign of a length bias is seen: of the runs with the response mean, and of those without."""
+    """How often each sign of a length bias is seen: of the runs with the response mean; of those with the constant."""
     found: Rows = []
     titles = {"chapter": "loop, 3e-4", "best": "loop, best rates", "tuning": "loop, six rates, other seeds"}
     for role, title in titles.items():
-        seen: dict[str, dict[bool, list[bool]]] = {}
-        for name in DENOMINATORS:
-            for run, gap in zip(live(role, name), gaps(role, name), strict=True):
-                longer = {key: end(run, key) > run[key][0] for key in ("all", "wrong", "right")}
-                signs = {"mean length grew": longer["all"]}
-                signs["wrong grew, right did not"] = longer["wrong"] and not longer["right"]
-                signs[f"gap above {SIGN:g}"] = bool(gap > SIGN)
-                for sign, shown in signs.items():
-                    seen.setdefault(sign, {True: [], False: []})[name == FIRST].append(shown)
-        found.append({"runs": title} | {sign: _hits(both[True], both[False]) for sign, both in seen.items()})
+        grew = {name: [end(run, "all") > run["all"][0] for run in live(role, name)] for name in (FIRST, COUNTED)}
+        above = {name: list(gaps(role, name) > SIGN) for name in grew}
+        found.append(_signs(title, grew, above))
     table = load_table("08_length")
-    above = {
-        own["recipe"]: [bool(gap_on_the_way(run) > SIGN) for run in table.rows[method].values()]
+    runs = {
+        CONTEST[own["recipe"]]: list(table.rows[method].values())
         for method, own in table.labels.items()
-        if method in table.rows and own["recipe"] != "untrained"
+        if method in table.rows and CONTEST[own["recipe"]] in (FIRST, COUNTED)
     }
-    others = [shown for name in ("grpo constant", "ppo_clip", "dr_grpo") for shown in above[name]]
-    gap = f"gap above {SIGN:g}"
-    found.append({"runs": "contest, with the clip", gap: _hits(above["grpo"], others)})
-    found.append({"runs": "contest, `unclipped`", gap: _hits(above["unclipped"], [])})
-    return [{"runs": "", **dict.fromkeys(found[0])} | row for row in found]
+    grew = {name: [last > first for first, last in map(length_of, each)] for name, each in runs.items()}
+    above = {name: [gap_on_the_way(run) > SIGN for run in each] for name, each in runs.items()}
+    return [*found, _signs("contest, with the clip", grew, above)]
 
 
-def _hits(hits: Sequence[bool], false: Sequence[bool]) -> str:
-    return f"{sum(hits)} of {len(hits)}" + (f"; {sum(false)} of {len(false)}" if false else "")
+def _signs(title: str, *counted: dict[str, list[bool]]) -> dict[str, str]:
+    names = ("mean length grew", f"gap above {SIGN:g}")
+    row = {
+        name: "; ".join(f"{sum(x[of])} of {len(x[of])}" for of in (FIRST, COUNTED))
+        for name, x in zip(names, counted, strict=True)
+    }
+    return {"runs": title} | row
+
+
+def beyond() -> Rows:
+    """Of each longer run with the constant the gap over five rollouts up to some steps, of all responses and within
+    groups, and the highest there was; then the mean length.
+    """
+    found: Rows = []
+    for run in load_rows("08_longer"):
+        pairs = zip(run["wrong"], run["right"], strict=True)
+        both = {"all": [float(wrong) - right for wrong, right in pairs], "within": run["within"]}
+        row: dict[str, Any] = {"seed": run["seed"]}
+        for name, gap in both.items():
+            mean = np.convolve(gap, np.ones(TAIL) / TAIL, "valid")  # the first is that of steps 1 to TAIL
+            row |= {f"{name}, step {step}": float(mean[step - TAIL]) for step in BEYOND}
+            row[f"{name}, highest"] = float(mean.max())
+        found.append(row | {f"length, step {step}": float(np.mean(run["all"][step - TAIL : step])) for step in BEYOND})
+    return found
 
 
 def gap_by_rate() -> Rows:
