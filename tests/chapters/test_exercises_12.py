@@ -70,7 +70,9 @@ def test_the_version_that_began_is_what_was_given():
         ("12.2", (15, 32), "lag in updates"),
         ("12.2", (15, 8), "how many updates a round has"),
         ("12.2", (4, 15), "first the round"),
+        ("12.2", (15, 5), "at 8 updates a round"),
         ("12.5", (0.46875, 0.5), "only half"),
+        ("12.5", (0.23, 0.25), "left of half"),
         ("12.5", (0.117, 0.5), "before any change"),
         ("12.5", (0.0625, 0.5), "last token"),
         ("12.5", (0.5, 0.5), "left on the way"),
@@ -85,6 +87,8 @@ def test_the_version_that_began_is_what_was_given():
         ("12.6", (80, 176), "both run at once"),
         ("12.6", (80, 170), "rounds of the clip"),
         ("12.6", (80, 50), "rounds with fresh data"),
+        ("12.6", (80, 116), "last round of learning"),
+        ("12.6", (96, 110), "unclipped on fresh data"),
     ],
 )
 def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, said: str):

@@ -191,6 +191,10 @@ def test_chapter_12_what_its_stored_rounds_show():
     for arm in ("all old", "all old, half the rate", "all old, half the lag"):
         times = readings.times_a_round(arm)
         assert times.min() > 1.5 and times.max() < 4.5
+    first = {row["arm"]: row["rounds to 0.5"] for row in readings.distances()}
+    assert (first["fresh"], first["all old, one round"]) == ("5 (3 to 7)", "7.5 (5 to 11)")
+    ends = sorted(run["J"][-1] + run["change"][-1] for run in readings.live("all old, one round"))
+    assert ends[0] < 0.01 and ends[1] > 0.94, "one of six runs died"
 
 
 def test_chapter_12_what_its_contest_is_said_to_show():

@@ -123,6 +123,14 @@ def _rounds() -> tuple[float, float, float]:
     return rounds_to_half("fresh", CLIPPED), rounds_to_half("all old", UNCLIPPED), rounds_to_half("all old", CLIPPED)
 
 
+def _fresh_unclipped() -> float:
+    """The median to half right answers of what the first number of 12.6 is taken for."""
+    from rlnotes.chapters.c12.readings import rounds_to_half  # only here: it needs torch
+    from rlnotes.studies.contest import UNCLIPPED
+
+    return rounds_to_half("fresh", UNCLIPPED)
+
+
 def _seconds() -> tuple[float, float]:
     """Until half of the answers are right: waiting, and with a queue."""
     fresh, old, _ = _rounds()
@@ -152,6 +160,10 @@ EXERCISES: dict[str, Exercise] = {
             "the lag is 32 updates, and a round has 8 of them: by how many rounds is that?": (..., 32),
             "19 is where the reward falls. The distance S left its calm before": (19, ...),
             "first the round, then how late the reward is": (4, 15),
+            "the first number is right. The lag is 32 updates; by how many rounds is that, at 8 updates a round?": (
+                15,
+                ...,
+            ),
         },
         hints=("Read S from the end: down to which row is every number above 0.02?",),
     ),
@@ -219,6 +231,10 @@ EXERCISES: dict[str, Exercise] = {
             "the second number: 0.75 is the chance that an old token is followed by an old one": (..., 0.75),
             "the second number: draws take old versions away, too. The two shares do not add up": (..., 0.734375),
             "the second number: responses that began fresh may be given the old version": (..., 0.341796875),
+            "the second number: a draw gives the old version as often as it takes it away. What is left of half?": (
+                0.234375,
+                ...,
+            ),
         },
         hints=("The chance that token t is old, for t from 0 to 3; then their mean.",),
         tolerance=6e-3,
@@ -242,6 +258,12 @@ EXERCISES: dict[str, Exercise] = {
                 _rounds()[2] * SAMPLE,
             ),
             "the second number: those are the rounds with fresh data": lambda: (..., _rounds()[0] * SAMPLE),
+            "the second number: a last round of learning is in it, which is fair. Asked is the pace: rounds times the "
+            "slower of the two": lambda: (..., _rounds()[1] * SAMPLE + LEARN),
+            "the first number: those are the rounds of unclipped on fresh data; the clip is asked for": lambda: (
+                _fresh_unclipped() * (SAMPLE + LEARN),
+                ...,
+            ),
         },
         hints=("The column rounds to 0.5, times the seconds of a round: 10 + 6, or the larger of the two.",),
     ),

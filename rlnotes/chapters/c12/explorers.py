@@ -23,7 +23,7 @@ class VersionsExplorer(ExplorerModel):
         Control("behind", "old version is behind by p_k − p_o", -0.3, 0.3, 0.01, 0.1),
         Control("share", "share that begins with the old version", 0.0, 1.0, 0.05, 0.5),
         Control("switch", "chance to leave it, at each step", 0.0, 1.0, 0.05, 0.0),
-        Control("horizon", "length T = 1 / (1 − γ)", 2, LONGEST, 1, 2),
+        Control("horizon", "length T = 1 / (1 − γ)", 2, LONGEST, 1, 10),
     )
     panels = (
         Axes("change of the return", "update, p − p_k", "change from J(current)", (-0.2, 0.2)),
@@ -41,8 +41,8 @@ class VersionsExplorer(ExplorerModel):
             [
                 ("true", updates, here.true),
                 ("L", updates, here.surrogate),
-                ("promised", updates, here.split),
                 ("promised, own A", updates, here.geppo),
+                ("promised", updates, here.split),
             ],
             [
                 ("U part", lengths, along.update_penalty / best),

@@ -11,7 +11,7 @@ from rlnotes.chapters.c12.readings import CLIPPED, FEEDS, TITLES, chosen, live, 
 from rlnotes.notebook.figures import STYLES, new_figure
 from rlnotes.studies.tables import load_table
 
-SMALL, LOWEST, WIDE = 0.01, -60, 0.36  # the axis of promises is straight up to here, and ends there; that of changes
+SMALL, LOWEST, WIDE = 0.01, -200, 0.36  # the axis of promises is straight up to here, and ends there; that of changes
 
 
 def opening() -> tuple[Figure, str]:
@@ -25,7 +25,12 @@ def opening() -> tuple[Figure, str]:
         tokens, accuracy = (np.mean([curve[part][:whole] for curve in curves], 0) for part in (0, 1))
         left.plot(tokens / 1000, accuracy, label=feed, markersize=4, markevery=3, **style)
         words.append(f"{feed} from {accuracy[0]:.2f} to {accuracy[-1]:.2f}")
-    left.set(xlabel="tokens sampled (1000)", ylabel="accuracy, new prompts", ylim=(0, 1.02), title="what happened")
+    left.set(
+        xlabel="tokens sampled (1000)",
+        ylabel="accuracy, new prompts",
+        ylim=(0, 1.02),
+        title="what happened (rate 1.6e-3)",
+    )
     left.legend(frameon=False, fontsize=8)
     for style, arm in zip((STYLES[0], STYLES[1], STYLES[3]), ("fresh", "half old", "all old"), strict=True):
         change, promised = (np.concatenate([run[name] for run in live(arm)]) for name in ("change", "promised"))
@@ -37,9 +42,11 @@ def opening() -> tuple[Figure, str]:
     right.text(WIDE, 0.4, "promised = true", fontsize=8, ha="right", va="bottom")
     right.axhline(0, color="0.4", linewidth=1, linestyle=":")
     right.axhspan(LOWEST, -1, color="0.9")
-    right.text(-0.97 * WIDE, -48, "accuracy cannot fall by so much", fontsize=8)
+    right.text(-0.97 * WIDE, -120, "accuracy cannot fall by so much", fontsize=8)
     right.set_yscale("symlog", linthresh=SMALL)
-    right.set(xlabel="true change of the accuracy", ylabel="promised change", title="what a round was promised")
+    right.set(
+        xlabel="true change of the accuracy", ylabel="promised change", title="what a round was promised (rate 8e-4)"
+    )
     right.set(xlim=(-WIDE, WIDE), ylim=(LOWEST, 2))
     right.legend(frameon=False, fontsize=8, loc="upper left")
     return figure, (
@@ -67,7 +74,7 @@ def lag_and_distance() -> tuple[Figure, str]:
         )
     left.set(xlabel="round", ylabel="updates", title="lag", ylim=0)
     right.set(xlabel="round", ylabel="total variation", title="staleness S", ylim=0)
-    left.legend(frameon=False, fontsize=8)
+    left.legend(frameon=False, fontsize=8, loc="upper right", bbox_to_anchor=(1, 0.94))
     return figure, f"Mean of six runs each; thin, those of all old. {'; '.join(words)}."
 
 

@@ -29,6 +29,7 @@ ARMS: dict[str, tuple[tuple[int, ...], float]] = {  # lags in updates, and the r
     "all old": ((32,), RATE),
     "all old, half the rate": ((32,), RATE / 2),
     "all old, half the lag": ((16,), RATE),
+    "all old, one round": ((UPDATES,), RATE),
 }
 
 

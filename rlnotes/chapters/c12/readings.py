@@ -153,7 +153,7 @@ def before_the_fall() -> Rows:
         for limit in (PRECISION, FAR):
             for title, runs in (("died", before), ("lived", lived)):
                 row[f"above {limit:g}, {title}"] = [bool((far > limit).any()) for far in runs]
-        found.append(row | {"farther before a fall, pairs": pairs})
+        found.append(row | {"the dying one farther, pairs": pairs})
     whole = {"feed": "all of them", "objective": None}
     whole |= {key: [one for row in found for one in row[key]] for key in [*found[0]][2:]}
     return [row | {key: _of(row[key]) for key in [*row][2:]} for row in [*found, whole]]
@@ -187,17 +187,25 @@ def times_letter(times: float) -> str:
 
 
 def distances() -> Rows:
-    """A row for each arm: the lag it was told, and the distances once that is reached, lowest to highest."""
+    """A row for each arm: its lag, the distances once that is reached, lowest to highest, and when half was right."""
     found: Rows = []
     for arm, (lags, rate) in ARMS.items():
         runs = live(arm)
         S = full_lag(arm, "S")
         rounds = np.array([run["S"][FULL - 1 :] for run in runs])
         row: dict[str, Any] = {"arm": arm, "rate": f"{rate:g}", "lag of the old": max(lags)}
-        row |= {"S, mean": float(S.mean()), "S, runs": _span(S, 3), "S, single rounds": _span(rounds, 2)}
+        row |= {"S, mean": float(S.mean()), "S, single rounds": _span(rounds, 2)}
+        first = [_first_at_half(run) for run in runs]
+        row["rounds to 0.5"] = f"{np.median(first):g} ({min(first):g} to {max(first):g})".replace("inf", "never")
         row["J at the end"] = _span(np.array([run["J"][-1] + run["change"][-1] for run in runs]), 2)
         found.append(row)
     return found
+
+
+def _first_at_half(run: dict[str, Any]) -> float:
+    """After how many rounds J was first at 0.5; never is infinite."""
+    there = np.flatnonzero(np.append(run["J"], run["J"][-1] + run["change"][-1]) >= 0.5)
+    return float(there[0]) if len(there) else np.inf
 
 
 def _span(values: np.ndarray, digits: int) -> str:
@@ -282,23 +290,3 @@ def levels_compared() -> Rows:
             row[key] = str(paired_interval(*(table.last(name, key, last) for name in (ours, theirs))))
         found.append(row)
     return found
-
-
-def seconds() -> Rows:
-    """What a round takes with a learner that waits, and with an actor that is ahead, lowest to highest of the runs."""
-    found: Rows = []
-    stored = load_rows("12_seconds")
-    for queue in sorted({row["queue"] for row in stored}):
-        own = [row for row in stored if row["queue"] == queue]
-        row: dict[str, Any] = {"queue": queue, "runs": len(own)}
-        for name, digits in (("lag", 0), ("waited", 3), ("seconds", 3)):
-            row[name] = _span(np.array([one[name] for one in own]), digits)
-        found.append(row)
-    return found
-
-
-def shorter_rounds() -> str:
-    """In how many of the stored pairs a round is shorter with an actor that is ahead."""
-    stored = load_rows("12_seconds")
-    waits, ahead = ([row["seconds"] for row in stored if (row["queue"] > 0) == far] for far in (False, True))
-    return f"{sum(fast < slow for slow, fast in zip(waits, ahead, strict=True))} of {len(waits)}"

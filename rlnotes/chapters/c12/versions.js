@@ -32,8 +32,8 @@ export function compute({ update, behind, share, switch: leave, horizon }) {
       `Promised at least: ${signed(now.split)}, and with the current policy's own advantages ${signed(now.own)}. ${verdict}`,
     panels: [
       { curves: [curve("true", updates, over, "change"), curve("L", updates, over, "L"),
-                 curve("promised", updates, over, "split"), curve("promised, own A", updates, over, "own")],
-        points: ["change", "L", "split", "own"].map((key, i) => ({ x: update, y: now[key], curve: i })) },
+                 curve("promised, own A", updates, over, "own"), curve("promised", updates, over, "split")],
+        points: ["change", "L", "own", "split"].map((key, i) => ({ x: update, y: now[key], curve: i })) },
       { curves: [curve("U part", lengths, along, "U"), curve("S part", lengths, along, "S"), curve("own A", lengths, along, "owed")],
         points: ["U", "S", "owed"].map((key, i) => ({ x: horizon, y: now[key], curve: i })) },
     ],
