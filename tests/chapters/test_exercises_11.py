@@ -58,6 +58,12 @@ BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
         lambda p, q, A, m, C: -(weights(p, q, m).detach().clamp(max=C) * A * scores(p, m)).sum() / m.sum(),
         "divides by tokens",
     ),
+    "length mean": (
+        lambda p, q, A, m, C: (
+            -(weights(p, q, m).detach().clamp(max=C) * A * scores(p, m) / m.sum(1).clamp(min=1)).mean()
+        ),
+        "by its length",
+    ),
     "sign": (lambda p, q, A, m, C: (weights(p, q, m).detach().clamp(max=C) * A * scores(p, m)).mean(), "sign"),
     "a floor": (lambda p, q, A, m, C: -(weights(p, q, m).detach().clamp(min=C) * A * scores(p, m)).mean(), ""),
 }
@@ -92,9 +98,9 @@ def test_a_mask_in_place_of_the_cap_is_what_was_given():
         ("11.1", "(A)"),
         ("11.2", ("629c", 23)),
         ("11.2", ["629c", 23.0]),
-        ("11.4", 276),
-        ("11.4", 275.7),
-        ("11.4", 275),
+        ("11.4", 426),
+        ("11.4", 425.5),
+        ("11.4", 426.6),
     ],
 )
 def test_a_right_answer_is_right(name: str, answer: Any):
@@ -112,11 +118,14 @@ def test_a_right_answer_is_right(name: str, answer: Any):
         ("11.2", ("629c", 20), "where the reward falls"),
         ("11.2", ("629c", 18), "not below one third"),
         ("11.2", ("629c", 24), "from the top"),
-        ("11.4", 57, "squared first"),
-        ("11.4", 168, "for the signal"),
-        ("11.4", 115, "noise of one response"),
-        ("11.4", 0.416, "this is the signal"),
-        ("11.4", 179, "squared norm with 512"),
+        ("11.2", (629, 23), "in quotation marks"),
+        ("11.4", 276, "their squares that are to be averaged"),
+        ("11.4", 56.9, "squared first"),
+        ("11.4", 218, "for the signal"),
+        ("11.4", 458, "the signal is in it"),
+        ("11.4", 149, "noise of one response"),
+        ("11.4", 0.3493, "this is the signal"),
+        ("11.4", 232.5, "squared norm with 512"),
     ],
 )
 def test_a_mistake_is_named(name: str, answer: Any, said: str):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,14 +177,23 @@ def test_chapter_11_with_one_update_no_correction_shows():
     assert holds_zero(paired_interval(last["pg_is int8"], last["none int8"]))
 
 
-def test_chapter_11_on_old_data_no_correction_is_biased_token_ratios_are_noisiest_and_responses_point_right():
-    rows = {(row["seed"], row["weight"]): row for row in readings.measured(4)}
-    for seed in range(6):
-        own = {name: rows[seed, name] for name in readings.ARMS if (seed, name) in rows}
-        assert own["uncorrected"]["cosine"] < 0.21 and own["uncorrected"]["noise"] < 330
-        assert max(own, key=lambda name, own=own: own[name]["noise"]) == "token"
-        assert 0.1 < own["token"]["cosine"] < 0.94
-        assert min(own[name]["cosine"] for name in ("response", "response, C = 2")) > 0.9
+def keeps(row: dict[str, Any]) -> float:
+    return np.clip(row["cosine"], 0, 1) ** 2 / (1 + row["noise"] / readings.MINIBATCH)
+
+
+def test_chapter_11_in_how_many_of_twenty_states_on_old_data_each_weight_shows_bias_or_noise():
+    named = ("uncorrected", "token", "response", "response, C = 2")
+    states = [{row["weight"]: row for row in readings.measured(4) if row["seed"] == seed} for seed in range(20)]
+    assert sum(own["uncorrected"]["cosine"] < 0.4 for own in states) == 19
+    assert all(own["uncorrected"]["noise"] < own["token"]["noise"] for own in states)
+    assert sum(max(named, key=lambda name, own=own: own[name]["noise"]) == "token" for own in states) == 17
+    assert sum(own["response, C = 2"]["noise"] < own["response"]["noise"] for own in states) == 19
+    assert sum(own["response, C = 2"]["cosine"] < 0.5 for own in states) == 3
+    assert (
+        min(own["response"]["cosine"] for own in states) < 0.6 < 1.7 < max(own["response"]["cosine"] for own in states)
+    )
+    assert sum(max(named, key=lambda name, own=own: keeps(own[name])) == "response, C = 2" for own in states) == 17
+    assert sum(keeps(own["response, C = 2"]) > keeps(own["response, C of the log"]) for own in states) == 14
     kept_share = [row["kept"] for row in readings.measured_in_short((4,)) if row["weight"] in readings.ARMS]
     assert kept_share == sorted(kept_share)  # the order of the contest
 
@@ -218,17 +228,6 @@ def test_chapter_11_at_the_end_its_contest_tells_only_what_neither_corrects_nor_
     fell = {row["weight"]: row["died"] for row in readings.compared([old]) if "died" in row}
     assert fell["token"] == "0 of 12" and fell["response"] == fell["response, C = 2"] == "1 of 12"
     assert min(readings.ends(rounded, method).mean() for pair in readings.ARMS.values() for method in pair) > 0.965
-
-
-def test_chapter_11_the_cap_2_keeps_more_of_a_real_gradient_than_the_cap_of_the_log_in_five_of_six_states():
-    rows = {(row["seed"], row["weight"]): row for row in readings.measured(4)}
-
-    def keeps(seed: int, weight: str) -> float:
-        row = rows[seed, weight]
-        return np.clip(row["cosine"], 0, 1) ** 2 / (1 + row["noise"] / readings.MINIBATCH)
-
-    wins = [keeps(seed, "response, C = 2") > keeps(seed, "response, C of the log") for seed in range(6)]
-    assert sum(wins) == 5
 
 
 @pytest.mark.slow

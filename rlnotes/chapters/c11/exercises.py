@@ -115,22 +115,33 @@ def _token_mean(logp, behavior, A, mask, cap):
     return -(weight[:, None] * A[:, None] * logp * mask).sum() / mask.sum()
 
 
+def _length_mean(logp, behavior, A, mask, cap):
+    weight = _weights(logp, behavior, mask).detach().clamp(max=cap)
+    return -(weight * A * (logp * mask).sum(1) / mask.sum(1)).mean()
+
+
 def _turned(logp, behavior, A, mask, cap):
     return -_pushed(_weights(logp, behavior, mask).detach().clamp(max=cap), logp, A, mask)
 
 
 # --- 11.4 and 11.5
 
-NORMS = {32: 2.0, 512: 0.8}  # gradient norms by the responses of a batch
+NORMS = {32: (1.0, 1.0, 3.0, 3.0), 512: (0.8,)}  # gradient norms by the responses of a batch
 
 
-_NOISE, _PLAIN = ((2.0**k - 0.8**k) / (1 / 32 - 1 / 512) for k in (2, 1))  # of one response; without the squares
+def _split(small: float, large: float) -> tuple[float, float]:
+    """Noise of one response and signal, from what stands for the mean squared norms of 32 and of 512 responses."""
+    noise = (small - large) / (1 / 32 - 1 / 512)
+    return noise, small - noise / 32
+
+
+(_NOISE, _SIGNAL), _AVERAGED, _PLAIN = _split(5, 0.64), _split(2**2, 0.64), _split(2, 0.8)
 
 
 def _noise_number() -> float:
     """By solving two equations in signal^2 and noise^2."""
     sizes, norms = zip(*NORMS.items(), strict=True)
-    signal, noise = np.linalg.solve([[1, 1 / n] for n in sizes], np.square(norms))
+    signal, noise = np.linalg.solve([[1, 1 / n] for n in sizes], [np.mean(np.square(own)) for own in norms])
     return float(noise / signal)
 
 
@@ -174,6 +185,7 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=_rounded_and_used_up,
         misconceptions={
+            "the name of a log is a text, in quotation marks": (629, ...),
             "at step 1 nobody has updated anything. In which log do sampler and learner disagree there": (OLD, ...),
             "the log is right. This is where the distance before the updates passes 0.1; the share of responses that "
             "count is `ess_sequence`": (ROUNDED, stored_log(OLD).first("staleness", above=0.1)),
@@ -209,6 +221,7 @@ EXERCISES: dict[str, Exercise] = {
             "the gradient still runs through the weight, beside that of log pi: below the cap this counts the score "
             "more than once. Detach the weight": _both,
             "this divides by tokens; the given loss divides by responses": _token_mean,
+            "this divides each response by its length; the given loss adds its tokens up": _length_mean,
             "the sign is turned round: a loss is minimised": _turned,
         },
         hints=("What is the slope of min(w, C) above C? A response above the cap shall push with weight C.",),
@@ -217,18 +230,21 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=_noise_number,
         misconceptions={
-            "the norms are to be squared first: noise and signal add up in squares": _PLAIN / (2.0 - _PLAIN / 32),
-            "this takes the norm with 512 for the signal; a sixteenth of the noise is still in it": (4 - 0.64)
+            "this squares the mean of the norms; it is their squares that are to be averaged": _AVERAGED[0]
+            / _AVERAGED[1],
+            "the norms are to be squared first: noise and signal add up in squares": _PLAIN[0] / _PLAIN[1],
+            "this takes the norm with 512 for the signal; a sixteenth of the noise is still in it": (5 - 0.64)
             * 32
             / 0.64,
+            "this takes all of the squared norm with 32 for noise; the signal is in it, too": 5 * 32 / _SIGNAL,
             "this is the noise of one response, squared; how many responses bring it down to the signal": _NOISE,
-            "this is the signal, squared": 4 - _NOISE / 32,
+            "this is the signal, squared": _SIGNAL,
             "this is the noise by the squared norm with 512, not by the signal": _NOISE / 0.64,
         },
         hints=(
-            "Two unknowns and two equations: each squared norm is signal squared and noise squared by n, added up.",
+            "Two unknowns and two equations: each mean squared norm is signal squared plus noise squared by n.",
         ),
-        tolerance=0.003,  # of 276: a response either way
+        tolerance=0.002,  # of 426: a response either way
     ),
     "11.5": Exercise(
         cases=(

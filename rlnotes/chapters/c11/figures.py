@@ -16,34 +16,38 @@ OF_TASKS = {"misled lag 64": "64 updates old", "misled int4": "behind 4 bits"}
 
 
 def bias_and_noise(ages: Sequence[int] = (4,)) -> tuple[Figure, str]:
-    """The noise number and the cosine of each weight, a point for each measurement, a panel for each age."""
+    """The noise number and the cosine of each weight, small for each measurement, large for their medians; a panel for
+    each age.
+    """
     figure, axes = new_figure(len(ages), width=6.2 if len(ages) == 1 else 4.8, height=3.4)
     words = []
     for axis, age in zip(axes, ages, strict=True):
+        words.append(f"{len({row['seed'] for row in measured(age)})} states, data {age} rounds older")
         for name in WEIGHTS:
             own = [row for row in measured(age) if row["weight"] == name]
             noise, cosine = (np.array([row[key] for row in own]) for key in ("noise", "cosine"))
-            axis.plot(noise, cosine, **{**KINDS[name], "linestyle": ""}, markersize=7, alpha=0.85, label=name)
+            style = {**KINDS[name], "linestyle": ""}
+            axis.plot(noise, cosine, **style, markersize=5, alpha=0.45)
+            middle = np.median(noise), np.median(cosine)
+            axis.plot(*middle, **style, markersize=12, markeredgecolor="black", zorder=3, label=name)
             words.append(
-                f"{name}: noise number {noise.min():.0f} to {noise.max():.0f}, cosine {cosine.min():.2f} to "
-                f"{cosine.max():.2f}"
+                f"{name}: noise number {middle[0]:.0f} ({noise.min():.0f} to {noise.max():.0f}), "
+                f"cosine {middle[1]:.2f} ({cosine.min():.2f} to {cosine.max():.2f})"
             )
         for level, line in ((0, "-"), (1, ":")):
             axis.axhline(level, color="0.5", linewidth=1, linestyle=line)
         axis.set_xscale("log")
-        axis.set_xticks((100, 200, 500, 1000, 2000), ("100", "200", "500", "1000", "2000"))
+        axis.set_xticks((100, 300, 1000, 3000, 10_000), ("100", "300", "1000", "3000", "10 000"))
         axis.minorticks_off()
-        axis.set(
-            xlabel="responses until noise is as long as the gradient, n*", ylim=(-0.7, 1.4 if len(ages) == 1 else 2.6)
-        )
+        axis.set(xlabel="responses until noise is as long as the gradient, n*", ylim=(-0.7, 3.7))
         if len(ages) > 1:
             axis.set_title("data of the last round" if age == 0 else f"data {age} rounds older")
     axes[0].set_ylabel("cosine with the true gradient")
-    axes[-1].legend(frameon=False, fontsize=8, loc="lower right")
+    axes[-1].legend(frameon=False, fontsize=8, loc="upper left", title="large: the median", title_fontsize=8)
     if len(ages) == 1:
-        axes[0].annotate("more bias ↓", (0.42, 0.08), xycoords="axes fraction", color="0.3")
-        axes[0].annotate("more noise →", (0.82, 0.93), xycoords="axes fraction", color="0.3")
-    return figure, f"{len(measured(ages[0])) // 6} measurements of each weight. {'; '.join(words)}."
+        axes[0].annotate("more bias ↓", (0.58, 0.05), xycoords="axes fraction", color="0.3")
+        axes[0].annotate("more noise →", (0.8, 0.05), xycoords="axes fraction", color="0.3")
+    return figure, f"Medians (lowest to highest). {'; '.join(words)}."
 
 
 def learning(rows: Mapping[str, Sequence[float]], start: float) -> tuple[Figure, str]:

@@ -16,8 +16,8 @@ QUIZ = Quiz(
             (
                 Choice("The batch is still too small.", "Perhaps; but noise went down, and nothing changed."),
                 Choice(
-                    "Noise is not what eats it: look for a bias.",
-                    "A batch averages noise and leaves the mean where it is.",
+                    "Noise is not what eats it: look for a bias, at the rate, and at the reward.",
+                    "A batch averages noise. It leaves the mean, the length of the step, and what is rewarded.",
                     right=True,
                 ),
                 Choice("The learning rate is too small.", "That would make it slow, not wrong."),
