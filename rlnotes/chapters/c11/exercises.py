@@ -241,9 +241,7 @@ EXERCISES: dict[str, Exercise] = {
             "this is the signal, squared": _SIGNAL,
             "this is the noise by the squared norm with 512, not by the signal": _NOISE / 0.64,
         },
-        hints=(
-            "Two unknowns and two equations: each mean squared norm is signal squared plus noise squared by n.",
-        ),
+        hints=("Two unknowns and two equations: each mean squared norm is signal squared plus noise squared by n.",),
         tolerance=0.002,  # of 426: a response either way
     ),
     "11.5": Exercise(
