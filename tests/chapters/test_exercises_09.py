@@ -88,8 +88,17 @@ BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "maximum": (
         lambda x, y, m, A, e: -torch.maximum((r := mean_log(x, y, m).exp()) * A, r.clamp(1 - e, 1 + e) * A).mean(),
-        "",
+        "the minimum was right",
     ),
+    "by length": (
+        lambda x, y, m, A, e: (
+            -(torch.minimum((r := mean_log(x, y, m).exp()) * A, r.clamp(1 - e, 1 + e) * A)[:, None] * m).sum() / m.sum()
+        ),
+        "long responses weigh more",
+    ),
+    "sum": (lambda x, y, m, A, e: of(mean_log(x, y, m).exp(), A, e) * len(A), "not their sum"),
+    "turned": (lambda x, y, m, A, e: -of(mean_log(x, y, m).exp(), A, e), "the sign is turned"),
+    "wrong power": (lambda x, y, m, A, e: of((2 * mean_log(x, y, m)).exp(), A, e), ""),
 }
 
 
@@ -136,6 +145,7 @@ def log_answer(of: str = "σ", power: float = 0.5) -> float:
         ("09.5", (0.00015, 200), "root of the length"),
         ("09.5", (0.006, 5), "and not twice"),
         ("09.5", (0.015, 2), "root of the length is missing"),
+        ("09.5", (0.003 / 2**0.5, 14.1), "sigma itself"),
         ("09.5", (0.0015, 10), "the second number"),
         ("09.5", (20, 0.0015), "first the range"),
     ],
@@ -175,6 +185,13 @@ RANGES: dict[str, tuple[Callable[..., Any], str]] = {
     "no root": (lambda x, m: x[m].std() / m.sum(1).mean(), "root of the length"),
     "all tokens": (lambda x, m: x[m].std() / np.sqrt(m.sum()), "all tokens of the batch"),
     "token": (lambda x, m: x[m].std(), "of a token alone"),
+    "roots": (lambda x, m: x[m].std() / np.sqrt(m.sum(1)).mean(), "not the mean of the roots"),
+    "each root": (lambda x, m: (x[m].std() / np.sqrt(m.sum(1))).mean(), "of each length here"),
+    "median length": (lambda x, m: x[m].std() / np.median(m.sum(1)) ** 0.5, "not the median"),
+    "within": (
+        lambda x, m: np.mean([a[b].std() for a, b in zip(x, m, strict=True)]) / m.sum(1).mean() ** 0.5,
+        "within each response",
+    ),
     "mean square": (lambda x, m: np.sqrt(np.mean(x[m] ** 2) / m.sum(1).mean()), "root mean square"),
     "the scatter": (lambda x, m: ((x * m).sum(1) / m.sum(1)).std(), "It is a good range, too"),
 }

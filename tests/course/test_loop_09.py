@@ -251,3 +251,12 @@ def test_chapter_09_gspo_is_ahead_in_the_median_and_of_noise_five_seeds_say_noth
     assert between.low < 0 < between.high
     ranges = paired_interval(clean.last("gspo 0.03", "accuracy"), clean.last("gspo 4e-4", "accuracy"))
     assert ranges.low < 0 < ranges.high
+
+
+def test_chapter_09_behind_the_measured_range_the_mean_log_ratio_is_below_0_and_more_wrong_gates_close():
+    every = [one for run in readings.rounds_of("measured") for one in run]
+    assert len(every) == 30 and all(-0.52 < one["mean"] / one["spread"] < -0.06 for one in every)
+    assert sum(one["closed, wrong"] > one["closed, right"] for one in every) == 23
+    found, centred, around_mean = readings.by_sign()
+    shares = [[float(row[sign].split()[0]) for sign in ("wrong", "right")] for row in (found, centred, around_mean)]
+    assert shares == [[0.43, 0.15], [0.21, 0.21], [0.3, 0.14]]

@@ -138,6 +138,33 @@ def _by_tokens(logp, logp_mu, mask, A, epsilon):
     return -((terms * mask).sum(1) / mask.sum(1)).mean()
 
 
+def _least(logp, logp_mu, mask, A, epsilon):
+    import torch
+
+    bar_r = _bar(logp, logp_mu, mask)
+    return torch.minimum(bar_r * A, bar_r.clamp(1 - epsilon, 1 + epsilon) * A)
+
+
+def _by_length(logp, logp_mu, mask, A, epsilon):
+    T = mask.sum(1)
+    return -(_least(logp, logp_mu, mask, A, epsilon) * T).sum() / T.sum()
+
+
+def _maximum(logp, logp_mu, mask, A, epsilon):
+    import torch
+
+    bar_r = _bar(logp, logp_mu, mask)
+    return -torch.maximum(bar_r * A, bar_r.clamp(1 - epsilon, 1 + epsilon) * A).mean()
+
+
+def _sum(logp, logp_mu, mask, A, epsilon):
+    return -_least(logp, logp_mu, mask, A, epsilon).sum()
+
+
+def _turned(logp, logp_mu, mask, A, epsilon):
+    return _least(logp, logp_mu, mask, A, epsilon).mean()
+
+
 Case = tuple[list[list[float]], list[int], list[float], float]  # log-ratios, lengths, advantages, range
 
 
@@ -283,8 +310,15 @@ EXERCISES: dict[str, Exercise] = {
             "the logarithm is clipped to [-epsilon, epsilon]; the edges are those of the ratio, 1 - epsilon and "
             "1 + epsilon": _clipped_logarithm,
             "these are GRPO's terms: a ratio and a gate for each token": _by_tokens,
+            "the ratios are right, and long responses weigh more: take the plain mean over responses": _by_length,
+            "the minimum was right: the maximum keeps the gradient of a response beyond the range": _maximum,
+            "the ratios are right; the loss is the mean over responses, not their sum": _sum,
+            "the sign is turned: the loss is minus the objective": _turned,
         },
-        hints=("Two responses of one batch, one short. By which number is the sum of each divided?",),
+        hints=(
+            "Two responses of one batch, one short. By which number is the sum of its log-ratios divided? The last "
+            "line is right as it was given.",
+        ),
     ),
     "09.4": Exercise(
         cases=((),),
@@ -311,6 +345,10 @@ EXERCISES: dict[str, Exercise] = {
                 RANGE / 2,
                 ...,
             ),
+            "the range: the scatter is proportional to sigma itself; the root is taken of the length alone": (
+                RANGE / 10 / math.sqrt(2),
+                ...,
+            ),
             "the second number: the scatter has shrunk by the length and by the spread": (RANGE / 20, ...),
             "first the range, then the number of scatters": (20, RANGE / 20),
         },
@@ -334,6 +372,18 @@ EXERCISES: dict[str, Exercise] = {
             "the scatter falls with the root of the length": lambda x, m: x[m].std() / m.sum(1).mean(),
             "that is the root of all tokens of the batch: take those of one response": (
                 lambda x, m: x[m].std() / math.sqrt(m.sum())
+            ),
+            "the root of the mean length, not the mean of the roots": (
+                lambda x, m: x[m].std() / np.sqrt(m.sum(1)).mean()
+            ),
+            "the root is of each length here; take that of the mean length": (
+                lambda x, m: x[m].std() * (1 / np.sqrt(m.sum(1))).mean()
+            ),
+            "the mean length is asked for, not the median": lambda x, m: x[m].std() / math.sqrt(np.median(m.sum(1))),
+            "that is the mean of the spreads within each response; take one spread of all tokens": (
+                lambda x, m: (
+                    np.mean([row[own].std() for row, own in zip(x, m, strict=True)]) / math.sqrt(m.sum(1).mean())
+                )
             ),
             "that is the spread of a token alone": lambda x, m: x[m].std(),
             "that is the root mean square: a spread is taken from the mean": (

@@ -22,7 +22,7 @@ class LengthExplorer(ExplorerModel):
     )
     panels = (
         Axes("the bell and the range", "log r̄ of a response", "density, top at 1", (-0.3, 0.3), (0, 1.05), filled=(1,)),
-        Axes("gates that close, at this σ and ε", "log10 of T", "share of right responses", (0, LONGEST), (0, 0.5)),
+        Axes("gates that close, at this σ and ε", "log10 of T", "of right responses, closed", (0, LONGEST), (0, 0.5)),
     )
 
     def curves(self, **values: float) -> list[Panel]:

@@ -20,7 +20,7 @@ def ranges() -> tuple[Figure, str]:
         for style, (kind, widths) in zip(STYLES, KINDS.items(), strict=False):
             named = {width: recipe for width, recipe in widths.items() if recipe != FIRST}
             x = np.array([OPEN if width == "none" else float(width) for width in named])
-            x = x * (0.93 if kind == "tokens" else 1.07)
+            x = x * (0.87 if kind == "tokens" else 1.15)
             found = [less("09_ranges", task, recipe, FIRST) for recipe in named.values()]
             value, low, high = np.array([[*one.difference] for one in found]).T
             axis.errorbar(x, value, [value - low, high - value], color=style["color"], linestyle="", capsize=2)
@@ -31,16 +31,20 @@ def ranges() -> tuple[Figure, str]:
             said = ", ".join(f"{width} {one.difference.value:+.3f} {one.word}" for width, one in zip(named, found))  # noqa: B905
             words.append(f"{task}, {kind}: {said}")
         axis.axhline(0, color="gray", linewidth=1, linestyle=":")
+        axis.plot(0.2, 0, "x", color="black", label="tokens 0.2")
         axis.set(title=f"{task}, {length} tokens", xscale="log", xlabel="range ε", ylim=(-0.42, 0.34), xlim=(2e-4, 3))
-        axis.set_xticks([4e-4, 0.003, 0.03, 0.2, OPEN], ["4e-4", ".003", ".03", ".2", "none"], fontsize=8)
+        ticks = sorted({width for widths in KINDS.values() for width in widths} - {"none"}, key=float)
+        axis.set_xticks([*map(float, ticks), OPEN], [*ticks, "none"], fontsize=7, rotation=90)
         axis.minorticks_off()
     axes[0].set_ylabel("accuracy less tokens 0.2")
     axes[0].legend(frameon=False, fontsize=8, loc="lower left")
     return figure, f"Difference to a clip of tokens at 0.2, filled where better or worse. {'; '.join(words)}."
 
 
-def glued(rows: Sequence[dict[str, Any]]) -> tuple[Figure, str]:
-    """Shares of closed gates over the length of glued responses, as measured and by the Gaussian formula."""
+def glued(rows: Sequence[dict[str, Any]], two_scatters: float) -> tuple[Figure, str]:
+    """Shares of closed gates over the length of glued responses, as measured and by the Gaussian formula, and a line at
+    the length where the drift of the latter is ``two_scatters``.
+    """
     figure, (axis,) = new_figure(1, width=5.4, height=2.9)
     words, T = [], [row["tokens"] for row in rows]
     for style, sign in zip(STYLES, ("wrong", "right"), strict=False):
@@ -48,6 +52,7 @@ def glued(rows: Sequence[dict[str, Any]]) -> tuple[Figure, str]:
         axis.plot(T, measured, label=f"{sign}, measured", **style)
         axis.plot(T, formula, color=style["color"], linewidth=1, alpha=0.6, label=f"{sign}, normal law")
         words.append(f"{sign}: " + ", ".join(f"{y:.2f} at {x}" for x, y in zip(T, measured, strict=True)))
+    axis.axvline(two_scatters, color="gray", linewidth=1, linestyle=":", label=f"16/σ² = {two_scatters:.0f}")
     axis.set(xscale="log", xlabel="tokens of a response", ylabel="closed gates", ylim=(-0.02, 1.02))
     axis.legend(frameon=False, fontsize=8)
     return figure, f"Share of closed gates before the first update, over the tokens of a response. {'; '.join(words)}."

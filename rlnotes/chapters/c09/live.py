@@ -17,6 +17,7 @@ from rlnotes.chapters.c09.rounds import (
     PIECES,
     TASK,
     accuracy,
+    by_sign,
     log_ratios,
     moved,
     parts,
@@ -50,7 +51,8 @@ def begun(start: int) -> dict[str, float]:
 
 def train(arm: str, seed: int, count: int = ROUNDS) -> tuple[Transformer, list[Numbers], list[list[Numbers]]]:
     """As many rounds of the chapter's loop as ``count`` says: the policy, numbers of each round, and those of its
-    lengths. A range that is ``measured`` is sigma / sqrt(T) of the round before.
+    lengths. A range that is ``measured`` is sigma / sqrt(T) of the round before, and its rounds have closed
+    gates by sign.
     """
     policy, draws = shipped_start("ledger", start=seed % STARTS), torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(policy.parameters(), RATE, (0.9, 0.95), weight_decay=0.0)
@@ -76,6 +78,7 @@ def train(arm: str, seed: int, count: int = ROUNDS) -> tuple[Transformer, list[N
         inside = [(length >= low) & (length <= high) for low, high in BINS]
         lengths.append([scatter(log_r[rows], rollout.mask[rows]) for rows in inside if rows.sum() > FEWEST])
         if arm == "measured":
+            rounds[-1] |= by_sign(policy, rollout, A, epsilon)
             epsilon = rounds[-1]["sigma / sqrt(T)"]
     return policy, rounds, lengths
 

@@ -36,21 +36,21 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "GSPO, a right response of 1000 tokens, just before an update. One token has become 5 times as likely, the "
-            "others a little less, so that the mean log-ratio is 0. What happens to that token?",
+            "GSPO with the paper's range, a wrong response of 1000 tokens. One token has become a fifth as likely as "
+            "it was, nothing else has moved. Which tokens get no gradient?",
             (
                 Choice(
-                    "It is held: 5 is far beyond the range.",
-                    "The gate is that of the response, and it is open. A clip of tokens at 0.2 would hold it.",
+                    "That one: a fifth is far beyond the range.",
+                    "The gate is that of the response. A clip of tokens at 0.2 would hold that one alone.",
                 ),
                 Choice(
-                    "It is pushed on, as hard as each of its neighbours.",
-                    "One ratio, one gate, one weight for all tokens of a response.",
+                    "All 1000.",
+                    f"The mean log-ratio is -{math.log(5) / 1000:.4f}, below the edge: one gate for all tokens.",
                     right=True,
                 ),
                 Choice(
-                    "It is pushed on, 5 times as hard as its neighbours.",
-                    "So it would be with token ratios and no clip. Here all tokens have the weight of the response.",
+                    "None: one token does not move the mean of 1000.",
+                    f"It moves it by {math.log(5) / 1000:.4f}, {math.log(5) / 0.3:.0f} times the lower range.",
                 ),
             ),
         ),
@@ -86,7 +86,7 @@ QUIZ = Quiz(
                 ),
                 Choice(
                     "The length-normalised ratio: the reward belongs to the response.",
-                    "Its mean is not 1. In the table of this chapter it was 31 % off, where token ratios were exact.",
+                    "Its mean is not 1. For the pair of this chapter it was 31 % off, where token ratios were exact.",
                 ),
                 Choice(
                     "Only the product: it alone is an importance weight.",

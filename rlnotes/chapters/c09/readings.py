@@ -1,10 +1,11 @@
 """What chapter 09 reads off its stored runs."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import NormalDist, fmean, median
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ ONE_UPDATE = "0.2, one update"
 LIVE = ("0.2", "0.03", "4e-4", "measured", ONE_UPDATE)  # ranges of the chapter's loop
 ALARM = 0.02  # of the clip fraction, as the rule gspo-clip-too-wide has it
 # numbers of a round, and what the chapter calls them
-SHOWN = {"sigma": "σ", "KL": "KL", "closed": "closed at the end", "clip fraction": "clip fraction"}
+SHOWN = {"KL": "KL", "closed": "closed at the end", "clip fraction": "clip fraction"}
 
 Rows = list[dict[str, Any]]
 
@@ -153,8 +154,25 @@ def live_rounds() -> Rows:
         row = {shown: in_short([one[name] for one in every]) for name, shown in SHOWN.items()}
         low = sum(one["clip fraction"] < ALARM for one in every)
         named = f"measured: {in_short([one['range'] for one in every])}" if arm == "measured" else arm
-        found.append({"range": named} | row | {f"below {ALARM:g}": f"{low} of {len(every)}"})
+        found.append({"range": named} | row | {f"clip fraction below {ALARM:g}": f"{low} of {len(every)}"})
     return found
+
+
+def by_sign() -> Rows:
+    """Closed gates of wrong and of right responses behind the measured range, beside what normal laws expect from the
+    scatter and the mean of the same round: median, lowest and highest of single rounds.
+    """
+    every, columns = [one for run in rounds_of("measured") for one in run], ("wrong", "right")
+    edges = [(math.log1p(-one["range"]), math.log1p(one["range"])) for one in every]
+    found = {"measured": [[one[f"closed, {sign}"] for sign in columns] for one in every]}
+    for name, with_mean in (("normal law around 0", 0), ("normal law around the mean of log r̄", 1)):
+        laws = [NormalDist(with_mean * one["mean"], one["spread"]) for one in every]
+        found[name] = [[law.cdf(low), 1 - law.cdf(high)] for law, (low, high) in zip(laws, edges, strict=True)]
+    return [
+        {"closed gates": name}
+        | {sign: in_short(own) for sign, own in zip(columns, zip(*shares, strict=True), strict=True)}
+        for name, shares in found.items()
+    ]
 
 
 def live_ends() -> Rows:

@@ -72,6 +72,16 @@ def moved(policy: Transformer, rollout: Rollout, advantages: Tensor, epsilon: fl
     return found | scatter(log_r, rollout.mask) | {"KL": kl_estimate(-own, "k3").mean().item()}
 
 
+def by_sign(policy: Transformer, rollout: Rollout, advantages: Tensor, epsilon: float) -> dict[str, float]:
+    """After the updates on a round the mean log-ratio of a response, and the share of closed gates among the responses
+    below the mean of their group, and among those above it.
+    """
+    mean = log_ratios(policy, rollout).sum(1) / rollout.mask.sum(1)
+    shut = Clip(epsilon, epsilon).closed(mean.exp(), advantages).float()
+    signs = {"closed, wrong": advantages < 0, "closed, right": advantages > 0}
+    return {"mean": mean.mean().item()} | {name: shut[some].mean().item() for name, some in signs.items()}
+
+
 def glued_gates(
     log_r: Tensor, mask: Tensor, right: Tensor, low: float, high: float, counts: Sequence[int] = (1, 4, 16, 64)
 ) -> list[dict[str, float]]:
