@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -80,7 +79,7 @@ def test_the_mean_of_means_is_what_was_given():
         ("08.2", ("B", 5.3), "mean length of all"),
         ("08.2", ("B", 2.4), "right ones"),
         ("08.2", ("B", 7.7), "by their shares"),
-        ("08.4", -0.0075, "the sign"),
+        ("08.4", -0.0075, "after a right letter"),
         ("08.4", 0.01, "(G - 1) / G"),
         ("08.4", 0.009375, "share 1 - p"),
         ("08.4", 0.0375, "not -1"),
@@ -89,6 +88,8 @@ def test_the_mean_of_means_is_what_was_given():
         ("08.4", 0, "equal shares"),
         ("08.4", 0.01125, "here they are 3 and 12"),
         ("08.5", (17, 2), "after 17 it is at 0.44"),
+        ("08.5", (17.65, 2), "whole rollouts"),
+        ("08.5", (17.66, 2), "whole rollouts"),
         ("08.5", (18, 3), "exactly needs no rollout more"),
         ("08.5", (120, 6), "by a factor"),
         ("08.5", (2, 18), "first with 0.2"),
@@ -116,35 +117,3 @@ def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, sa
 def test_a_right_answer_is_right_in_the_forms_that_readers_write(name: str, answer: Any):
     verdict = grade(find(name), answer)
     assert verdict.status == "right", verdict.reason
-
-
-SHARES: dict[str, tuple[Callable[..., Any], str]] = {
-    "no responses": (lambda t, m: np.array([1 / t, np.full(len(t), 1 / m), np.full(len(t), 1 / t.sum())]), "first two"),
-    "longest in the batch": (
-        lambda t, m: np.array([1 / t, np.full(len(t), 1 / t.max()), np.full(len(t), len(t) / t.sum())]) / len(t),
-        "happened to be in the batch",
-    ),
-    "whole responses": (
-        lambda t, m: np.array([np.full(len(t), 1 / len(t)), t / (m * len(t)), t / t.sum()]),
-        "whole responses",
-    ),
-    "swapped": (
-        lambda t, m: np.array([1 / t / len(t), np.full(len(t), 1 / t.sum()), np.full(len(t), 1 / m / len(t))]),
-        "swapped",
-    ),
-    "responses above": (
-        lambda t, m: np.array([1 / t / len(t), np.full(len(t), 1 / m / len(t)), np.full(len(t), len(t) / t.sum())]),
-        "no number of responses above",
-    ),
-    "columns": (
-        lambda t, m: np.array([1 / t / len(t), np.full(len(t), 1 / m / len(t)), np.full(len(t), 1 / t.sum())]).T,
-        "turn the array round",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", SHARES)
-def test_a_mutant_of_the_shares_is_named(name: str):
-    mutant, said = SHARES[name]
-    verdict = grade(find("08.6"), mutant)
-    assert verdict.status == "wrong" and verdict.known and said in verdict.reason, verdict.reason

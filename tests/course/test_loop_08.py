@@ -1,6 +1,8 @@
 """The loop of chapter 08 reaches its threshold on three of three seeds, and the chapter's statements hold."""
 
 from dataclasses import replace
+from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -72,6 +74,34 @@ def test_chapter_08_what_an_estimator_is_the_gradient_of(seed: int):
         mean = flat(group_moments(model, policy, policy, (own * w[:, None])[None], group_mean, size).mean)
         climbed = replace(model, reward=w * (model.reward - b))
         np.testing.assert_allclose(mean, (size - 1) / size * flat(reward_gradient(climbed, policy)), atol=1e-12)
+
+
+def mean_push_to_go_on(long: int) -> dict[int, float]:
+    """By the number of right responses in a group of four of the small case the token mean's mean push to go on after a
+    wrong letter, with ``long`` tokens for 8.
+    """
+    quarter, half = Fraction(1, 4), Fraction(1, 2)
+    kinds = [(1, 2, 0, quarter / 2), (1, long, 0, quarter / 2)]  # reward, length, score, chance
+    kinds += [(0, 2, -half, 3 * quarter / 2), (0, long, half, 3 * quarter / 2)]
+    total, chances = [Fraction(0)] * 5, [Fraction(0)] * 5
+    for group in product(kinds, repeat=4):
+        rewards, lengths, scores, chance = zip(*group, strict=True)
+        right, weight = sum(rewards), Fraction(np.prod(chance))
+        pushes = (reward - Fraction(right, 4) for reward in rewards)
+        total[right] += weight * sum(a * x for a, x in zip(pushes, scores, strict=True)) / sum(lengths)
+        chances[right] += weight
+    return {right: float(total[right] / chances[right]) for right in range(5)} | {-1: float(sum(total))}
+
+
+def test_chapter_08_the_token_mean_pushes_wrong_responses_to_go_on_unless_lengths_are_equal():
+    said = mean_push_to_go_on(8)
+    assert [f"{said[right]:.4f}" for right in (1, 2, 3, -1)] == ["0.0037", "0.0050", "0.0037", "0.0028"]
+    assert said[0] == said[4] == 0 and not any(mean_push_to_go_on(2).values())
+
+
+def test_chapter_08_the_rate_of_unclipped_was_chosen_by_little():
+    rows = {row["rate"]: row["unclipped"] for row in readings.contest_tuning()}
+    assert max(rows, key=rows.__getitem__) == "8e-4" and f"{rows['8e-4'] - rows['4e-4']:.3f}" == "0.002"
 
 
 def test_chapter_08_two_kept_groups_point_where_all_groups_point():
@@ -166,6 +196,7 @@ def test_chapter_08_beyond_its_steps_the_constant_passes_the_line_over_all_and_w
     assert max(row["all, step 30"] for row in rows) < readings.SIGN
     passed = [sum(row[f"{name}, highest"] > readings.SIGN for row in rows) for name in ("all", "within")]
     assert passed == [4, 3]
+    assert [sum(row[f"{name}, step 80"] > readings.SIGN for row in rows) for name in ("all", "within")] == [2, 2]
     assert (
         f"{max(row['all, highest'] for row in rows):.1f}"
         == f"{max(row['within, highest'] for row in rows):.1f}"

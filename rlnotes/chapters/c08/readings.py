@@ -36,6 +36,7 @@ CONTEST = {
     "dr_grpo": "dr_grpo",
     "unclipped": "unclipped",
 }
+ARMS = {method: shown for method, shown in CONTEST.items() if shown not in ("untrained", "unclipped")}  # in the chapter
 UPPER_ENDS = {"untrained": "untrained", "grpo": "0.2"} | {f"grpo high {end}": end for end in ("0.28", "1.0", "4.0")}
 UPPER_ENDS |= {"unclipped": "unclipped"}
 DYNAMIC = {"untrained": "untrained", "dapo all groups": "dapo, all groups", "dapo": "dapo"}
@@ -263,6 +264,20 @@ def gap_by_rate() -> Rows:
             row = found.setdefault(own["rate"], {"rate": own["rate"]})
             row[names[own["recipe"]]] = f"{min(of_runs):.1f} to {max(of_runs):.1f}"
     return [found[rate] for rate in sorted(found, key=float)]
+
+
+def contest_tuning() -> Rows:
+    """Mean accuracy of the contest's tuning runs on ramble by rate, None where a rate was not tried."""
+    table = load_table("08_length")
+    apart, found = replace(table, rows=table.tuning), []
+    for rate in sorted({table.labels[method]["rate"] for method in table.tuning}, key=float):
+        row: dict[str, Any] = {"rate": rate}
+        for recipe, shown in CONTEST.items():
+            if shown != "untrained":
+                tried = (name for name in table.where(recipe=recipe, rate=rate) if name in table.tuning)
+                row[shown] = next((float(apart.mean(name, "accuracy").mean()) for name in tried), None)
+        found.append(row)
+    return found
 
 
 def at_equal_steps() -> Rows:
