@@ -1,6 +1,5 @@
 """The loop of chapter 08 reaches its threshold on three of three seeds, and the chapter's statements hold."""
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -81,15 +80,16 @@ def mean_push_to_go_on(long: int) -> dict[int, float]:
     """By the number of right responses in a group of four of the small case the token mean's mean push to go on after a
     wrong letter, with ``long`` tokens for 8.
     """
-    quarter, half = Fraction(1, 4), Fraction(1, 2)
-    kinds = [(1, 2, 0, quarter / 2), (1, long, 0, quarter / 2)]  # reward, length, score, chance
-    kinds += [(0, 2, -half, 3 * quarter / 2), (0, long, half, 3 * quarter / 2)]
-    total, chances = [Fraction(0)] * 5, [Fraction(0)] * 5
+    zero, half, right_one, wrong_one = Fraction(0), Fraction(1, 2), Fraction(1, 8), Fraction(3, 8)
+    kinds = [(1, 2, zero, right_one), (1, long, zero, right_one)]  # reward, length, score, chance
+    kinds += [(0, 2, -half, wrong_one), (0, long, half, wrong_one)]
+    total, chances = [zero] * 5, [zero] * 5
     for group in product(kinds, repeat=4):
-        rewards, lengths, scores, chance = zip(*group, strict=True)
-        right, weight = sum(rewards), math.prod(chance)
-        pushes = (reward - Fraction(right, 4) for reward in rewards)
-        total[right] += weight * sum(a * x for a, x in zip(pushes, scores, strict=True)) / sum(lengths)
+        right, weight = sum(one[0] for one in group), Fraction(1)
+        for one in group:
+            weight *= one[3]
+        push = sum(((one[0] - Fraction(right, 4)) * one[2] for one in group), zero)
+        total[right] += weight * push / sum(one[1] for one in group)
         chances[right] += weight
     return {right: float(total[right] / chances[right]) for right in range(5)} | {-1: float(sum(total))}
 
