@@ -105,8 +105,8 @@ def test_a_right_answer_is_right(name: str, answer: Any):
         ("07.1", (1, 1), "grows like the rewards"),
         ("07.1", (10, 100), "second is right"),
         ("07.1", (1, 10), "first is right"),
-        ("07.2", ("b", 6), "From which step"),
-        ("07.2", ("b", 13), "From which step"),
+        ("07.2", ("b", 6), "look at the step"),
+        ("07.2", ("b", 13), "look at the step"),
         ("07.2", ("d", 7), "every advantage is 0"),
         ("07.2", ("c", 7), "add up to 0"),
         ("07.2", ("a", 7), "pulls back"),
@@ -124,6 +124,9 @@ def test_a_right_answer_is_right(name: str, answer: Any):
         ("07.5", "ce", "TRL"),
         ("07.5", "ae", "in the reward"),
         ("07.5", "ac", "either direction"),
+        ("07.5", ("c",), "the loss has a place"),
+        ("07.5", "e", "k1 in the reward"),
+        ("07.5", "a", "verl"),
     ],
 )
 def test_a_mistake_is_named(name: str, answer: Any, said: str):

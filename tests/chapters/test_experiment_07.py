@@ -56,6 +56,32 @@ def test_the_star_of_misled_is_a_mean_over_prompts():
     assert [round(float(x), 2) for x in (*found, frontier(p, np.array([0.2]))[0][0])] == [0.93, 0.30, 0.42]
 
 
+def test_the_success_rate_as_baseline_is_right_at_one_half_and_worse_than_none_at_nine_tenths():
+    def variance(p: float, b: float) -> float:
+        gradients = np.array([(1 - p) * (1 - b), p * b])  # of the right token's logit: right, and wrong
+        chances = np.array([p, 1 - p])
+        return float(chances @ gradients**2 - (chances @ gradients) ** 2)
+
+    assert [variance(0.5, b) for b in (0, 0.5)] == pytest.approx([1 / 16, 0])
+    assert [variance(0.9, b) for b in (0, 0.9)] == pytest.approx([0.0009, 0.0576])
+    assert variance(0.3, 0.2) == pytest.approx(0.3 * 0.7 * (1 - 0.3 - 0.2) ** 2)
+
+
+def test_k3_in_the_loss_lets_the_odds_grow_beyond_the_bound_of_k1_in_the_reward():
+    p, start, beta = np.arange(1, 10_000) / 10_000, 0.01, 0.5
+    turned = start * np.log(start / p) + (1 - start) * np.log((1 - start) / (1 - p))  # KL of reference to policy
+    best = p[(p - beta * turned).argmax()]
+    assert round(best, 2) == 0.51 and best / (1 - best) / (start / (1 - start)) > 100 > np.exp(1 / beta)
+    J, _ = frontier(np.array([start]), np.array([beta]))
+    assert J[0] / (1 - J[0]) / (start / (1 - start)) == pytest.approx(np.exp(1 / beta)) == pytest.approx(7.39, abs=0.01)
+
+
+def test_the_root_of_g_less_1_bounds_the_factor_and_not_the_ratio_of_hard_to_even():
+    p = np.array([1e-6, 0.5])
+    hard, even = mean_deviation(16, p) / (p * (1 - p))
+    assert [round(float(x), 2) for x in (hard, even, hard / even)] == [3.87, 1.93, 2.0] and hard < 15**0.5
+
+
 def test_the_live_run_is_the_stored_one():
     stored = load_rows("07_live")[0]
     assert stored["seed"] == 0
@@ -182,14 +208,12 @@ def test_three_penalties_end_above_the_untrained_policy_on_both_tasks_in_one_ord
         start = RUNS.start(readings.chosen(RUNS, task)["unpenalised"], "accuracy").mean()
         scores = {arm: readings.score(task, accuracy, kl) for arm, (kl, accuracy) in readings.held(RUNS, task).items()}
         holds = sorted((arm for arm in scores if scores[arm].min() > start), key=lambda arm: -scores[arm].mean())
-        assert holds[:3] == [*HELD, "k3 in loss"]
+        assert holds[:3] == [*HELD, "k3 in loss"] == sorted(holds[:3], key=lambda arm: -scores[arm].min())
         assert holds[3:] == {"misled": [], "needle": ["k3 in reward", "k2 in reward"]}[task]
-    apart, (_, best) = replace(RUNS, rows=RUNS.tuning), readings.best_under("misled", start_chances())
-    for arm in HELD:  # the mean score of the last two measurements is above that of the two before, and so far the KL
-        (name,) = RUNS.where(recipe=arm, task="misled", rate=readings.SAME_RATE)
-        scores = np.mean([run for _, run in apart.curves(name, "penalised")], 0)
-        assert scores[-2:].mean() > scores[-4:-2].mean() > scores[-6:-4].mean()
-        assert max(readings.held(RUNS, "misled")[arm][0]) < 0.53 * best
+    _, best = readings.best_under("misled", start_chances())
+    for arm in HELD:
+        kl, _ = readings.held(RUNS, "misled")[arm]
+        assert 0.25 < min(kl) / best and max(kl) / best < 0.53
 
 
 def test_k3_times_the_live_ratio_has_the_gradient_of_k2_for_every_token():

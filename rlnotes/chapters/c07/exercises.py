@@ -151,7 +151,7 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=_no_longer_pushed,
         misconceptions={
-            "the setting is right. From which step on are the rewards of every group equal?": ("b", ...),
+            "look at the step again: from which one on are the rewards of every group equal?": ("b", ...),
             "without a penalty the loss would be near 0 wherever all groups are equal: every advantage is 0": (
                 ("d", ...)
             ),
@@ -220,6 +220,9 @@ EXERCISES: dict[str, Exercise] = {
             "one that holds is missing: which estimator does TRL take when told nothing?": "ce",
             "one that holds is missing: what is right in the reward, and beside which advantage?": ("ae"),
             "one that holds is missing: a divergence of either direction counts": "ac",
+            "this one holds, and it is not the only one: the loss has a place for a penalty, too": "c",
+            "this one holds, and it is not the only one: another estimator in the loss, or k1 in the reward?": "e",
+            "this one holds, and it is not the only one: what of verl?": "a",
         },
         hints=("For each: which estimator, and in the reward or in the loss?",),
     ),

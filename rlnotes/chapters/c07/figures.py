@@ -57,7 +57,7 @@ def twin(rows: Sequence[dict[str, float]]) -> tuple[Figure, str]:
 
 def held(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]:
     """How far each penalty lets a policy go at one learning rate: three runs an arm, KL on a logarithmic axis, the
-    accuracies and the mean score in words, and where the best policy under the penalty is; ``chances`` as in
+    accuracies and the lowest score in words, and where the best policy under the penalty is; ``chances`` as in
     :func:`best_under`.
     """
     figure, axes = new_figure(len(TASKS), width=4.9, height=2.9)
@@ -70,10 +70,10 @@ def held(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]:
             style = STYLES[0] if "reward" in arm else STYLES[1] if "loss" in arm else dict(color="0.3", marker="X")
             axis.plot(kl, [place] * len(kl), linestyle="none", color=style["color"], marker=style["marker"], alpha=0.8)
             said = "–".join(dict.fromkeys(f"{end:.2f}" for end in (accuracy.min(), accuracy.max())))
-            value = f"{score(task, accuracy, kl).mean():.2f}".replace("-", "−")
+            value = f"{score(task, accuracy, kl).min():.2f}".replace("-", "−")
             beside = dict(xycoords=("axes fraction", "data"), fontsize=8, va="center")
             axis.annotate(f"{said} ({value})", (1.01, place), **beside)
-            words.append(f"{task}, {arm}: {kl.min():.2f} to {kl.max():.2f} nats, accuracy {said}, score {value}")
+            words.append(f"{task}, {arm}: {kl.min():.2f} to {kl.max():.2f} nats, accuracy {said}, lowest score {value}")
         J, best = best_under(task, chances)
         axis.axvline(best, color="0.4", linewidth=1, linestyle=(0, (4, 2)))
         told = f"accuracy {J:.2f}, score {score(task, J, best):.2f}"
@@ -83,7 +83,7 @@ def held(table: Table, chances: Sequence[np.ndarray]) -> tuple[Figure, str]:
         axis.set(xscale="log", xlabel="KL to the reference at the end (nats)")
         start = table.start(chosen(table, task)[UNPENALISED], "accuracy").mean()
         axis.set_title(f"{task}, β = {BETAS[task]:g}, untrained accuracy {start:.2f}", pad=16)
-        axis.annotate("accuracy (score)", (1.01, 1.01), xycoords="axes fraction", fontsize=8)
+        axis.annotate("accuracy (lowest score)", (1.01, 1.01), xycoords="axes fraction", fontsize=8)
         axis.set_xticks(KL_TICKS[task], [f"{tick:g}" for tick in KL_TICKS[task]])
         axis.xaxis.set_minor_formatter("")
     return figure, "; ".join(words) + "."
