@@ -10,9 +10,8 @@ from scipy.optimize import root_scalar
 
 from rlnotes.notebook.exercise import Exercise
 
-TENTH, STRENGTH = 0.1, 10.0  # of exercise 10.4: how far the gate is open, and how strong it is
-ASKED = {"a": "unclipped", "b": "sapo", "c": "two-sided 30", "d": "one-sided 10", "e": "one-sided 30"}  # in 10.5
-LOG, ROW = "34b7", 26  # of exercise 10.2: a stored log, and its row
+TENTH, STRENGTH = 0.1, 10.0  # of exercise 10.5: how far the gate is open, and how strong it is
+LOG, ROW = "34b7", 26  # of exercise 10.3: a stored log, and its row
 
 
 def _sech2(x: float) -> float:
@@ -42,7 +41,7 @@ def _share_of_bad() -> float:
     return low / (low + high)
 
 
-# --- 10.3: gates (r, A, tau) -> what r A is multiplied by, tensors
+# --- 10.4: gates (r, A, tau) -> what r A is multiplied by, tensors
 
 GateOf = Callable[[Any, Any, float], Any]
 PLACES = {
@@ -94,7 +93,7 @@ def _where(condition: Callable[[Any, Any], Any]) -> GateOf:
     return gate
 
 
-# --- 10.4
+# --- 10.5
 
 
 def _shut_at() -> float:
@@ -102,20 +101,15 @@ def _shut_at() -> float:
     return root_scalar(lambda r: _sech2(STRENGTH / 2 * (r - 1)) - TENTH, bracket=(0, 1)).root
 
 
-# --- 10.5
+# --- 10.2
 
 
-def _not_behind() -> tuple[str, str, str]:
-    """Letters of the gates that are not worse than the clip on sort: sampled and greedy at the end, and in the mean."""
-    from rlnotes.chapters.c10.readings import lead, lead_at_the_end  # only here: it reads a table
+def _held_too() -> tuple[str, str]:
+    """Letters of what a hold on fallen good tokens changes, on needle and on sort, in the stored runs."""
+    from rlnotes.chapters.c10.readings import changed, letter_of  # only here: it reads a table
 
-    found = {arm: [lead_at_the_end(arm, "sort", metric) for metric in ("accuracy", "greedy")] for arm in ASKED.values()}
-    told = [[*found[arm], lead(arm, "sort")] for arm in ASKED.values()]
-    sampled, greedy, mean = (
-        "".join(letter for letter, one in zip(ASKED, column, strict=True) if one.word != "worse")
-        for column in zip(*told, strict=True)
-    )
-    return sampled, greedy, mean
+    needle, sort = (letter_of(changed(task, "clip, fallen good held too")) for task in ("needle", "sort"))
+    return needle, sort
 
 
 EXERCISES: dict[str, Exercise] = {
@@ -123,7 +117,7 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=_range_of_the_mean_gate,
         misconceptions={
-            "no gate of strength 1 is that small below ratio 2, and few tokens are beyond": lambda: "a",
+            "a gate of strength 1 is that small only near ratio 0 or beyond 1.96: few tokens are there": lambda: "a",
             "so much the clip would take, about one token in ten. The soft gate leaves most of such a token": lambda: (
                 "b"
             ),
@@ -132,6 +126,26 @@ EXERCISES: dict[str, Exercise] = {
         hints=("Most tokens stay near ratio 1. How much does the gate take away there? Fact 10.2 (i).",),
     ),
     "10.2": Exercise(
+        cases=((),),
+        oracle=_held_too,
+        misconceptions={
+            "first needle: so it would be if every good token were right. A response with one right symbol of four is "
+            "better than its group. What are its other three?": lambda: ("a", ...),
+            "first needle: it changes more than that. Which symbols does the clip pull back there?": (
+                lambda: ("b", ...)
+            ),
+            "needle is right. On sort the clip still brings back the bad tokens that have risen": lambda: (
+                _held_too()[0],
+                "a",
+            ),
+            "needle is right. On sort few tokens have fallen that should have risen: little is left to gain": lambda: (
+                _held_too()[0],
+                "c",
+            ),
+        },
+        hints=("Which of a response's tokens are good? Its advantage is one for all of them.",),
+    ),
+    "10.3": Exercise(
         cases=((),),
         oracle=lambda: (_share_of_bad(), _sech2(1.05 / 2)),
         misconceptions={
@@ -158,7 +172,7 @@ EXERCISES: dict[str, Exercise] = {
         hints=("region is low plus high: bad tokens below 0.8, and good ones above 1.2.",),
         tolerance=0.005,
     ),
-    "10.3": Exercise(
+    "10.4": Exercise(
         cases=tuple(PLACES.values()),
         probes=tuple(PLACES),
         oracle=_by_the_smaller_term,
@@ -190,7 +204,7 @@ EXERCISES: dict[str, Exercise] = {
         },
         hints=("For which r has a token with A < 0 moved the way its advantage asks?",),
     ),
-    "10.4": Exercise(
+    "10.5": Exercise(
         cases=((),),
         oracle=_shut_at,
         tolerance=2.5e-3,
@@ -207,22 +221,5 @@ EXERCISES: dict[str, Exercise] = {
             "there, too; but a token that falls is below ratio 1": lambda: 1 + 2 * math.acosh(math.sqrt(10)) / STRENGTH,
         },
         hints=("Where is the square of cosh equal to 10? That is half of tau times the distance from ratio 1.",),
-    ),
-    "10.5": Exercise(
-        cases=((),),
-        oracle=lambda: _not_behind()[:2],
-        misconceptions={
-            "the other way round: first the sampled answers": lambda: _not_behind()[1::-1],
-            "the sampled answers are right. Those of greedy ones are in the last column": lambda: (
-                _not_behind()[0],
-                ...,
-            ),
-            "the greedy answers are right. The sampled ones: by the column of the end, not of the mean": lambda: (
-                ...,
-                _not_behind()[1],
-            ),
-            "that is the mean over a run; served is the policy at its end": lambda: (_not_behind()[2], ...),
-        },
-        hints=("Two columns of the table of sort end in a word. Both begin with the name of an end.",),
     ),
 }

@@ -58,21 +58,24 @@ QUIZ = Quiz(
         ),
         Question(
             "Your model finds a right token once in fifty tries, and greedy answers are all wrong. You make 16 "
-            "updates to a rollout. What is worth a try beside the clip at 0.2?",
+            "updates to a rollout with a clip at 0.2. What do you try first?",
             (
                 Choice(
-                    "one-sided, strength 30",
-                    "It holds a rare good token as tightly as the clip, or more: on needle it was worse by 0.12.",
+                    "epsilon_high = 0.28",
+                    "In the contest of chapter 08 no gain was seen: not told on needle, and worse by 0.02 on misled.",
                 ),
                 Choice(
-                    "SAPO as published",
-                    "On needle it was better by 0.19, as `unclipped` was. Look at held-out accuracy: on misled one of "
-                    "twelve runs died.",
+                    "epsilon_high = 4.0",
+                    "Better by 0.18 on needle and by 0.03 on misled, and no run died. Compare held-out accuracy.",
                     right=True,
                 ),
                 Choice(
-                    "nothing: a hard gate is always safer",
-                    "On needle it was slower, by 0.19 in the mean over a run, and no run of either died.",
+                    "SAPO as published",
+                    "It gained as much on needle. But on misled one of twelve runs died, and on sort it was worse.",
+                ),
+                Choice(
+                    "one-sided, strength 30",
+                    "It holds a rare good token as tightly as the clip, or more: on needle it was worse by 0.12.",
                 ),
             ),
         ),

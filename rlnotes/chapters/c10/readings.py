@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rlnotes.chapters.c10.holds import HOLDS
 from rlnotes.chapters.c10.live import APART, GATES, TASKS
 from rlnotes.studies import contest
 from rlnotes.studies.contest import UNTRAINED, results
@@ -81,6 +82,20 @@ def contest_in_short(*tasks: str, ends: bool = False) -> Rows:
     return found
 
 
+def in_words(*tasks: str) -> Rows:
+    """A row for each gate: on each of ``tasks`` its mean accuracy less the clip's, the word, and its own rate."""
+    found: Rows = []
+    for arm in ARMS.values():
+        row: dict[str, Any] = {"gate": arm}
+        for task in tasks:
+            own, told = _results(task)[arm], lead(arm, task)
+            word = told.word.removesuffix(" of each other")
+            said = f"{own['mean']:.2f}" if arm == CLIP else f"{told.difference.value:+.2f} {word}"
+            row[task] = f"{said}, at {own['rate']}"
+        found.append(row)
+    return found
+
+
 def begin(task: str) -> dict[str, float]:
     """Share of right answers of a contest's start, greedy and sampled, in the mean over its starts."""
     own = _results(task)[UNTRAINED]
@@ -99,8 +114,19 @@ def by_rate(task: str, table: Table | None = None) -> dict[str, dict[float, floa
 
 def _runs(task: str, gate: str) -> Rows:
     """The stored runs of the chapter's loop."""
-    rows = [one for one in load_rows("10_live") if one["role"] == "loop"]
+    rows = [one for one in load_rows("10_live") if one["role"] == "loop"] + load_rows("10_holds")
     return [one for one in rows if (one["task"], one["gate"]) == (task, gate)]
+
+
+def ended(task: str, gate: str, kind: str = "sampled") -> dict[int, float]:
+    """How each stored run of the loop ended, by its seed."""
+    return {one["seed"]: one["after"][kind] for one in _runs(task, gate)}
+
+
+def changed(task: str, gate: str) -> float:
+    """Sampled answers at the end with a gate less those with the clip, in the mean over the seeds that both have."""
+    ours, theirs = ended(task, gate), ended(task, CLIP)
+    return float(np.mean([ours[seed] - theirs[seed] for seed in ours]))
 
 
 def loops() -> Rows:
@@ -115,12 +141,12 @@ def loops() -> Rows:
 
 
 def apart() -> Rows:
-    """A row for each gate of the loop, the ``APART`` last: how six seeds ended, lowest to highest."""
+    """A row for each gate of the loop, ``APART`` and ``HOLDS`` last: how its runs ended, lowest to highest."""
     found: Rows = []
-    for gate in (*GATES, *APART):
-        row: dict[str, Any] = {"gate": gate}
+    for gate in (*GATES, *APART, *HOLDS):
+        row: dict[str, Any] = {"gate": gate, "seeds": len(_runs("sort", gate))}
         for task, kind in (("needle", "sampled"), ("sort", "sampled"), ("sort", "greedy")):
-            row[f"{task}, {kind}"] = _span([one["after"][kind] for one in _runs(task, gate)])
+            row[f"{task}, {kind}"] = _span([*ended(task, gate, kind).values()])
         found.append(row)
     return found
 
@@ -167,6 +193,11 @@ def range_of(gates: Sequence[float]) -> str:
     """The letter of exercise 10.1 for the mean of some gates."""
     mean = sum(gates) / len(gates)
     return "a" if mean < 0.8 else "b" if mean < 0.9 else "c" if mean < 0.97 else "d"
+
+
+def letter_of(change: float) -> str:
+    """The letter of exercise 10.2."""
+    return "a" if change < -0.1 else "c" if change > 0.1 else "b"
 
 
 def foretold(share: float) -> str:

@@ -14,7 +14,7 @@ from rlnotes.lm.trainer import Trainer
 from rlnotes.objectives.gates import Clip, Gate, Soft
 
 SIZES = {"sort": 8}  # of a task; the others have their own
-ASTRAY = {"bad, above 1.5": 1.5, "bad, above 2.5": 2.5}  # ratios of bad tokens that went the wrong way
+ASTRAY = ("bad, above 1.2", "good, below 0.8")  # tokens that went the wrong way, as far as the clip's edge
 PARTS, HELD_OUT, LARGE = 4, 512, 10**6  # parts of a pass, prompts of a measurement, from one seed to the next
 
 
@@ -48,7 +48,7 @@ def shares(r: Tensor, A: Tensor, signal: Tensor) -> dict[str, float | None]:
     """
     held = Clip().closed(r, A)
     found = {"mean_gate": openness(Soft(), r, A), "good": held & (A > 0), "bad": held & (A < 0)}
-    found |= {name: (A < 0) & (r > ratio) for name, ratio in ASTRAY.items()}
+    found |= dict(zip(ASTRAY, ((A < 0) & (r > 1.2), (A > 0) & (r < 0.8)), strict=True))
     return {name: each[signal].float().mean().item() if signal.any() else None for name, each in found.items()}
 
 
