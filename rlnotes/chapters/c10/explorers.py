@@ -21,7 +21,7 @@ class GatesExplorer(ExplorerModel):
         Control("tau", "strength τ of the soft gate", 0.5, 30.0, 0.5, 1.0),
         Control("sides", "sides on which it closes", 1, 2, 1, 2),
         Control("sign", "sign of the advantage", -1, 1, 2, -1),
-        Control("begin", "ratio at the start", 0.3, 3.0, 0.1, 1.3),
+        Control("begin", "ratio at the start", 0.3, 3.0, 0.1, 1.5),
     )
     panels = (
         Axes("gate: what r A is multiplied by", "ratio r", "gate", (0, 4), (-0.05, 1.1)),
