@@ -16,7 +16,7 @@ def stopped(ratio: np.ndarray, A: np.ndarray) -> np.ndarray:
 KEPT: dict[str, Callable[..., Any]] = {
     "ratio": lambda p, mu, k, A: ~stopped(np.exp(p - k), A),
     "quotient": lambda p, mu, k, A: ~stopped(np.exp(p) / np.exp(k), A),
-    "by cases": lambda p, mu, k, A: np.where(A > 0, np.exp(p - k) <= 1.28, np.where(A < 0, np.exp(p - k) >= 0.8, True)),
+    "by cases": lambda p, mu, k, A: np.where(A > 0, np.exp(p - k) <= 1.28, np.exp(p - k) >= 0.8),
 }
 BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
     "both": (lambda p, mu, k, A: ~stopped(np.exp(p - mu), A) & ~stopped(np.exp(p - k), A), "inside both"),
@@ -26,6 +26,7 @@ BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
     "upside down": (lambda p, mu, k, A: ~stopped(np.exp(k - p), A), "upside down"),
     "nothing": (lambda p, mu, k, A: np.full(A.shape, True), "nothing holds"),
     "wrong end": (lambda p, mu, k, A: ~stopped(np.exp(p - k), -A), "upside down"),
+    "other limits": (lambda p, mu, k, A: ~((A > 0) & (np.exp(p - k) > 1.2) | (A < 0) & (np.exp(p - k) < 0.72)), ""),
     "one end": (lambda p, mu, k, A: ~((A > 0) & (np.exp(p - k) > 1.28)), ""),
 }
 
@@ -69,7 +70,7 @@ def test_the_mask_around_mu_is_what_was_given():
         ("18.5", ("better", 4), "4.30 times 0.06"),
         ("18.5", ("within", 4), "needs a margin"),
         ("18.5", ("worse", 4), "interval below"),
-        ("18.5", ("not told", 3), "how many are needed"),
+        ("18.5", ("not told", 3), "more are needed"),
         ("18.5", ("not told", 5), "fewer, too"),
     ],
 )

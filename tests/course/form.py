@@ -90,7 +90,7 @@ class Cell:
     @property
     def words(self) -> int:
         """Words that are read: pieces with a letter or digit. What is folded or code is none."""
-        text = self.printed if self.is_code else FENCE.sub(" ", FOLD.sub(" ", self.source))
+        text = FENCE.sub(" ", FOLD.sub(" ", self.printed if self.is_code else self.source))
         return sum(any(map(str.isalnum, piece)) for piece in re.sub(r"</?[a-zA-Z][^>]*>", " ", text).split())
 
     @property

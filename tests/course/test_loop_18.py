@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlnotes.chapters.explorers import EXPLORERS
-from rlnotes.studies import load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
@@ -159,6 +158,8 @@ def test_chapter_18_the_logged_mean_is_not_the_total_variation(size: int, seed: 
         assert logged <= bound + 1e-12 <= far + 2e-12
         assert logged == pytest.approx(bound) or not attained
         assert p @ np.abs(q / p - 1) / 2 == pytest.approx(far)
+        with np.errstate(divide="ignore"):  # moved has a token of probability 0
+            assert p @ np.abs(np.log(q / p)) >= far - 1e-12
 
 
 def test_chapter_18_the_explorer_says_where_each_bound_ends():
@@ -173,66 +174,6 @@ def test_chapter_18_the_explorer_says_where_each_bound_ends():
     assert at["D_seq"] == pytest.approx(4096 * (10**-1.2 / 3.29053) ** 2 / 2, rel=1e-4)
     assert at["001"] == pytest.approx(2 / 3 * 64 * at["D_seq"], rel=1e-4)
     assert min(penalties(-1.1).values()) > 1
-
-
-def test_chapter_18_what_the_page_says_of_the_stored_tables():
-    needle, trm = load_table("15_needle"), load_table("14_trm")
-
-    def area(name: str, table=needle) -> np.ndarray:
-        return np.array([values[1:].mean() for _, values in table.curves(name, "accuracy")])
-
-    assert paired_interval(area("dppo_tv 1e-3"), area("clip_higher 1e-3")).low > 0.1
-    for rate in ("3e-4", "1e-3"):
-        for other in ("relax_both", "unmasked"):
-            assert abs(paired_interval(area(f"dppo_tv {rate}"), area(f"{other} {rate}")).value) < 0.012
-    relaxed = paired_interval(area("dppo_tv 1e-3"), area("relax_both 1e-3"))
-    assert relaxed.high < 0 and relaxed.value == pytest.approx(-0.01, abs=0.001)
-    masked = [paired_interval(area(f"dppo_tv {rate}"), area(f"unmasked {rate}")) for rate in ("3e-4", "1e-3")]
-    assert masked[0].high < 0 < masked[1].high and masked[0].value == pytest.approx(-0.008, abs=0.001)
-    sort = load_table("15_sort")
-    for rate, behind in (("1e-4", -0.05), ("3e-4", -0.25)):
-        undecided = paired_interval(area(f"dppo_tv {rate}", sort), area(f"relax_both {rate}", sort))
-        assert undecided.low < 0 < undecided.high
-        for other in ("dppo_tv", "relax_both", "clip_higher"):
-            assert paired_interval(area(f"unmasked {rate}", sort), area(f"{other} {rate}", sort)).high < behind
-    for one in ("dppo_tv", "relax_both"):
-        assert paired_interval(area(f"{one} 3e-4", sort), area("clip_higher 3e-4", sort)).high < -0.05
-    end = {name: trm.last(f"{name}, float8 1e-4", "accuracy", 4) for name in ("clip", "trm", "unmasked")}
-    assert paired_interval(end["clip"], end["unmasked"]).low > 0.1
-    for other in ("unmasked", "clip"):
-        undecided = paired_interval(end["trm"], end[other])
-        assert undecided.low < 0 < undecided.high
-    fast = {name: trm.last(f"{name}, float8 3e-4", "accuracy", 4) for name in ("clip", "trm", "unmasked")}
-    assert max(np.median(fast["trm"]), np.median(fast["unmasked"])) < 0.01
-    for other in ("unmasked", "trm"):
-        ahead = paired_interval(fast["clip"], fast[other])
-        assert ahead.low > 0 and ahead.value == pytest.approx(0.2, abs=0.01)
-
-    def lead(name: str, ours: str, theirs: str):
-        table = load_table(f"16_{name}")
-        best = (table.best(table.where(recipe=one, rollout=name)) for one in (ours, theirs))
-        return paired_interval(*(table.mean(method, "accuracy") for method in best))
-
-    for name in ("none", "stale"):
-        assert lead(name, "clip_higher", "pg_is").low > 0.05
-    assert lead("none", "negative_mask", "pg_is").low > 0 > lead("stale", "negative_mask", "pg_is").low
-    for name in ("none", "stale", "int4"):
-        assert lead(name, "dppo_tv", "pg_is").low > 0.05
-        level = lead(name, "dppo_tv", "clip_higher")
-        assert level.low < 0 < level.high
-    assert lead("stale", "clip_higher", "minirl").low >= 0
-    assert lead("stale", "dppo_kl", "dppo_kl at pi_k").low > 0.05
-    assert lead("int4", "dppo_kl", "dppo_kl at pi_k").high < 0 < lead("int4", "pg_is", "cispo").low
-    assert lead("int4", "clip_higher", "minirl").high < 0
-    for name, method, behind in (("stale", "stale 1e-4", "cispo"), ("needle", "none 3e-3", "pg_is")):
-        table, ahead = load_table(f"16_{name}"), "pg_is" if name == "stale" else "dppo_tv"
-        assert paired_interval(area(f"{ahead}, {method}", table), area(f"{behind}, {method}", table)).low > 0.02
-    experts = load_table("16_experts")
-    replayed, plain = (
-        experts.mean(experts.best(experts.where(recipe="dppo_kl C5", rollout=f"experts{one}")), "accuracy")
-        for one in (", routes replayed", "")
-    )
-    assert paired_interval(replayed, plain).high < 0
 
 
 def test_chapter_18_what_the_page_says_of_the_real_model():
@@ -278,7 +219,7 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     assert [counts[arm]["0 to 7 rounds old"] for arm in (none, clip, minirl, dppo)] == [
         "73 of 75", "0 of 75", "63 of 75", "66 of 75",
     ]  # fmt: skip
-    grown = [row["exact, after the last update (*)"] for row in counts.values()]
+    grown = [row["exact, if the KL grows evenly"] for row in counts.values()]
     assert grown == [f"{n} of 125" for n in (122, 91, 95, 119, 93)]
     behind = [own for arm in readings.ARMS for own in readings.table().rows[f"{arm}, int4"].values()]
     first = [own["staleness"][own["step"] > 0][0] for own in behind]
@@ -289,7 +230,10 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     others = [row["the others"] for row in readings.signs()]
     assert others == ["26 of 57", "0 of 11", "0 of 7", "4 of 57", "11 of 57"]
     first = {row[""]: row["first look"] for row in readings.mismatches()}
-    assert first["real, 0 to 7 rounds old"] == "0.0000 to 0.0000"
+    assert first["real, 0 to 7 rounds old"] == first["real, exact"] == "0.0000 to 0.0000"
+    assert not any(np.nanmax(own["mismatch"]) for arm in readings.ARMS for own in readings.table().rows[arm].values())
+    old = [own["no_gradient"] for own in readings.table().rows[f"{clip}, stale"].values()]
+    assert 0.16 < max(map(np.nanmax, old)) < 0.175
 
 
 def test_chapter_18_every_branch_of_the_tree_has_its_evidence():

@@ -1,6 +1,7 @@
 """Which bound or mask for my run? A decision tree, whose evidence is computed from the stored tables."""
 
 from collections.abc import Iterator
+from string import ascii_lowercase
 from typing import NamedTuple
 
 from rlnotes.chapters.c18 import readings
@@ -104,7 +105,9 @@ TREE = (
             Leaf(
                 "No narrow clip at μ. First a limit at the policy before the update (`minirl`). Of a wide one at μ "
                 "(`dppo_tv`) and none (`pg_is`) tiny and real models say opposite things; runs without any fall "
-                "deepest on the way.",
+                "deepest on the way. `minirl` is no library's default. Near it, not run: a clip at "
+                "π_k with a capped token weight, verl `rollout_correction.rollout_is=token`, TRL "
+                "`vllm_importance_sampling_mode='token_truncate'`.",
                 (
                     Real("`minirl` less the clip at μ", "int4", AT_PI_K, AT_MU),
                     Real("`minirl` less `dppo_tv`", "int4", AT_PI_K, DIVERGENCE),
@@ -212,13 +215,19 @@ def words(one: Evidence) -> str:
 
 
 def lines() -> Iterator[str]:
-    """The tree as Markdown, a numbered list."""
+    """The tree as Markdown: a numbered list of answers with their grades; folded below it, the evidence."""
     for number, question in enumerate(TREE, 1):
         where = f" ({question.looks})" if question.looks else ""
         yield f"{number}. **{question.asks}**{where}"
-        for leaf in question.leaves:
-            yield f"   - {leaf.do}"
-            yield from (f"     - {words(one)}" for one in leaf.rests)
+        for letter, leaf in zip(ascii_lowercase, question.leaves, strict=False):
+            grades = dict.fromkeys(words(one).split("**")[1] for one in leaf.rests)
+            yield f"   - {number}{letter}. {leaf.do} *({', '.join(grades)})*"
+    yield from ("", "<details><summary>What each answer rests on</summary>", "")
+    for number, question in enumerate(TREE, 1):
+        for letter, leaf in zip(ascii_lowercase, question.leaves, strict=False):
+            yield f"- {number}{letter}"
+            yield from (f"  - {words(one)}" for one in leaf.rests)
+    yield from ("", "</details>")
 
 
 def tree() -> Card:
