@@ -19,9 +19,7 @@ def six_rounds() -> tuple[Figure, str]:
     """How the loop's runs ended with three gates: a point for each seed."""
     figure, axes = new_figure(2, width=4.2, height=2.3)
     words = []
-    for axis, (task, title) in zip(
-        axes, (("needle", "right answers are rare"), ("sort", "much is known")), strict=True
-    ):
+    for axis, (task, title) in zip(axes, TITLES.items(), strict=True):
         for place, (style, (gate, name)) in enumerate(zip(STYLES, OPENING.items(), strict=False)):
             found = [*ended(task, gate).values()]
             look = dict(color=style["color"], marker=style["marker"], linestyle="none", alpha=0.7)

@@ -1,6 +1,6 @@
 """What the centre of a clip costs: the CPU time of a round, a rollout and the updates on it.
 
-``python -m rlnotes.chapters.c13.cost --out 13_cost.json`` takes some two minutes on one thread.
+``python -m rlnotes.chapters.c13.cost --out 13_cost.json`` takes half a minute on one thread.
 """
 
 import time
