@@ -9,13 +9,14 @@ from scipy.stats import binom
 
 from rlnotes.chapters.c09 import readings
 from rlnotes.chapters.c09.live import train
-from rlnotes.chapters.c09.rounds import glued_gates
+from rlnotes.chapters.c09.rounds import glued_gates, log_ratios, sample
 from rlnotes.exact import token_gradients, tokens
 from rlnotes.exact.gaussian_ratios import closed_share
 from rlnotes.exact.token_families import parity
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
+from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives import GRPO, GSPO, Batch, Choices, policy_loss
 from rlnotes.objectives.gates import Clip, Correction, no_gate
 from rlnotes.objectives.ratios import sequence
@@ -188,7 +189,9 @@ def test_chapter_09_the_mean_log_ratio_scatters_by_sigma_over_the_root_of_the_le
 
 
 def test_chapter_09_a_range_made_for_tokens_does_not_act_and_a_measured_one_does():
-    idle = {row["range"]: row["alarm"] for row in readings.idle_gates()}
+    rows = readings.idle_gates()
+    idle = {row["range"]: row["alarm"] for row in rows}
+    assert [row["rounds below 0.02"].split()[0] for row in rows] == ["29", "9", "0", "5", "30"]
     others = ("0.03", "4e-4", "measured", "0.2, one update")
     assert idle == dict.fromkeys(others, "0 of 6 runs") | {"0.2": "6 of 6 runs"}
 
@@ -205,10 +208,61 @@ def test_chapter_09_the_rule_is_known_to_a_factor_of_two():
         assert float(low) < 0 < float(high)
 
 
+def test_chapter_09_the_rule_feeds_on_itself_and_bounds_no_round():
+    ranges = [one["range"] for run in readings.rounds_of("measured") for one in run]
+    assert (len(ranges), round(min(ranges), 4), round(max(ranges), 3)) == (30, 0.0055, 0.055)
+    fixed = [one["sigma / sqrt(T)"] for run in readings.live("0.03") for one in run["rounds"][:-1]]
+    assert (round(min(fixed), 4), round(max(fixed), 3)) == (0.0055, 0.067)
+    rows = {
+        row["range"]: {name: float(text.split()[0]) for name, text in row.items() if name != "range"}
+        for row in readings.live_rounds()
+    }
+    assert [rows[arm]["σ/√T"] for arm in ("4e-4", "0.03", "0.2")] == [0.01, 0.022, 0.03]
+    assert rows["measured"]["closed at the end"] == 0.28
+    far = readings.farthest()
+    assert [round(row["measured over 0.2"], 2) for row in far] == [0.88, 1.18, 0.39, 0.26, 0.98, 0.52]
+    assert [round(row["0.03 over 0.2"], 2) for row in far] == [0.65, 1.43, 0.48, 0.42, 0.97, 1.01]
+
+
+def test_chapter_09_in_tuning_a_narrow_range_wants_a_larger_rate():
+    rows = {(row["clip of"], row["range"]): row for row in readings.by_rate("ledger")}
+    gain = {width: row["2e-4"] - row["1e-4"] for (kind, width), row in rows.items() if kind == "responses"}
+    assert (gain["4e-4"], gain["0.003"]) == pytest.approx((0.080, 0.025), abs=6e-4)
+    assert (gain["0.1"], gain["none"]) == pytest.approx((-0.109, -0.199), abs=6e-4)
+    table = replace(readings.stored("09_ranges"), rows=readings.stored("09_ranges").tuning)
+    for recipe, sign in (("gspo", 1), ("gspo open", -1)):
+        slow, fast = (table.mean(f"{recipe}, ledger {rate}", "accuracy") for rate in ("1e-4", "2e-4"))
+        assert len(slow) == 3 and (sign * (fast - slow) > 0).all()
+
+
+@pytest.mark.slow
+def test_chapter_09_one_reading_swings_farther_than_the_distance():
+    swings, below = [], []
+    for seed in (2, 3):
+        policy, start = train("0.2", seed, 1)[0], shipped_start("ledger", start=seed % 3)
+        fresh, _ = sample(start, torch.Generator().manual_seed(100), prompts=64)
+        length = fresh.mask.sum(1)
+        read = -log_ratios(policy, fresh).sum(1) / length
+        for low, high in ((17, 24), (33, 48), (57, 65)):
+            some = read[(length >= low) & (length <= high)]
+            swings.append((some.std() / some.mean()).item())
+            below.append((some < 0).float().mean().item())
+    assert 1.5 < min(swings) < 2 and 8 < max(swings) < 12
+    assert 0.15 < min(below) < 0.22 and 0.45 < max(below) < 0.56
+
+
 def test_chapter_09_what_its_contests_are_said_to_show():
     def word(task: str, ours: str, theirs: str, contest: str = "09_ranges") -> str:
         return readings.less(contest, task, ours, theirs).word
 
+    assert {
+        task: [readings.name_of(kind, readings.best_range(task, kind)) for kind in readings.KINDS]
+        for task in readings.LENGTHS
+    } == {
+        "misled": ["none", "0.1"],
+        "needle": ["none", "none"],
+        "ledger": ["0.5", "0.01"],
+    }
     best = {task: [readings.best_range(task, kind) for kind in ("responses", "tokens")] for task in readings.LENGTHS}
     assert [word(task, *pair) for task, pair in best.items()] == ["not told", "within 0.03 of each other", "not told"]
     assert {word(task, f"gspo {e}", "grpo") for task in ("misled", "needle") for e in ("0.03", "0.1")} == {"better"}

@@ -165,6 +165,31 @@ def _turned(logp, logp_mu, mask, A, epsilon):
     return _least(logp, logp_mu, mask, A, epsilon).mean()
 
 
+def _sum_over_active(logp, logp_mu, mask, A, epsilon):
+    return -_least(logp, logp_mu, mask, A, epsilon).sum() / (A != 0).sum()
+
+
+def _dual_clip(logp, logp_mu, mask, A, epsilon):
+    import torch
+
+    least = _least(logp, logp_mu, mask, A, epsilon)
+    return -torch.where(A < 0, torch.maximum(least, 3 * A), least).mean()
+
+
+def _no_lower_edge(logp, logp_mu, mask, A, epsilon):
+    import torch
+
+    bar_r = _bar(logp, logp_mu, mask)
+    return -torch.minimum(bar_r * A, bar_r.clamp(max=1 + epsilon) * A).mean()
+
+
+def _no_upper_edge(logp, logp_mu, mask, A, epsilon):
+    import torch
+
+    bar_r = _bar(logp, logp_mu, mask)
+    return -torch.minimum(bar_r * A, bar_r.clamp(min=1 - epsilon) * A).mean()
+
+
 Case = tuple[list[list[float]], list[int], list[float], float]  # log-ratios, lengths, advantages, range
 
 
@@ -186,10 +211,10 @@ def _by_walking(log_ratios: list[list[float]], lengths: list[int], advantages: l
     total, slopes = 0.0, []
     for row, length, A in zip(log_ratios, lengths, advantages, strict=True):
         bar_r = math.prod(math.exp(x) for x in row[:length]) ** (1 / length)
-        shut = bar_r > 1 + epsilon if A > 0 else bar_r < 1 - epsilon
+        closed = bar_r > 1 + epsilon if A > 0 else bar_r < 1 - epsilon
         edge = 1 + epsilon if A > 0 else 1 - epsilon
-        total -= (edge if shut else bar_r) * A / len(lengths)
-        slope = 0.0 if shut else -bar_r * A / length / len(lengths)
+        total -= (edge if closed else bar_r) * A / len(lengths)
+        slope = 0.0 if closed else -bar_r * A / length / len(lengths)
         slopes += [slope] * length + [0.0] * (len(row) - length)
     return np.array([total, *slopes])
 
@@ -202,13 +227,18 @@ PROBES: dict[str, Case] = {
     "wrong, beyond the range": ([[-0.3, -0.1, 0.0], [0.0, 0.1, 0.0]], [2, 3], [-1.0, 0.5], 0.1),
     "right, and it has become less likely": ([[-0.4, -0.2, 0.0], [0.0, 0.1, 0.0]], [2, 3], [1.0, 0.5], 0.1),
     "wrong, and it has become more likely": ([[0.4, 0.2, 0.0], [0.0, 0.1, 0.0]], [2, 3], [-1.0, 0.5], 0.1),
+    "wrong and 20 times as likely a token, beside one without an advantage": (
+        [[3.1, 2.9, 0.0], [0.0, 0.1, 0.0], [0.05, 0.0, 0.0]],
+        [2, 3, 1],
+        [-1.0, 0.5, 0.0],
+        0.1,
+    ),
     "one wild token": ([[1.6, -0.5, -0.5, -0.5], [0.0, 0.02, 0.0, 0.0]], [4, 4], [1.0, -1.0], 0.05),
 }
 
-# --- 09.4 and 09.5, on paper
+# --- 09.4, on paper
 
 LOWER = 3e-4
-RANGE, SHORT, LONG, SHRINKS = 0.03, 41, 4100, 2  # of 09.5
 
 
 def _widest_noise() -> float:
@@ -221,14 +251,7 @@ def _widest_noise() -> float:
     return low
 
 
-def _another_range() -> tuple[float, float]:
-    """By the scatter before and after, for any sigma."""
-    sigma = 0.7
-    before, after = sigma / math.sqrt(SHORT), sigma / SHRINKS / math.sqrt(LONG)
-    return RANGE * after / before, before / after
-
-
-# --- 09.6: a range from a run
+# --- 09.5: a range from a run
 
 
 def _range_by_walking(log_r: np.ndarray, mask: np.ndarray) -> float:
@@ -314,10 +337,15 @@ EXERCISES: dict[str, Exercise] = {
             "the minimum was right: the maximum keeps the gradient of a response beyond the range": _maximum,
             "the ratios are right; the loss is the mean over responses, not their sum": _sum,
             "the sign is turned: the loss is minus the objective": _turned,
+            "the ratios are right; the mean is over all responses, those without an advantage, too": _sum_over_active,
+            "this is a dual clip: it lets go of a wrong response that is 3 times as likely a token. Here it pushes "
+            "on": _dual_clip,
+            "the lower edge of the clip is gone; it was right as given": _no_lower_edge,
+            "the upper edge of the clip is gone; it was right as given": _no_upper_edge,
         },
         hints=(
-            "Two responses of one batch, one short. By which number is the sum of its log-ratios divided? The last "
-            "line is right as it was given.",
+            "Two responses of one batch, one short. By which number is the sum of its log-ratios divided? The other "
+            "lines are right as they were given.",
         ),
     ),
     "09.4": Exercise(
@@ -334,28 +362,6 @@ EXERCISES: dict[str, Exercise] = {
         tolerance=1.2e-4,
     ),
     "09.5": Exercise(
-        cases=((),),
-        oracle=_another_range,
-        misconceptions={
-            "the range: a hundred times the length makes the scatter ten times as narrow, and the spread has halved "
-            "as well": (RANGE / 10, ...),
-            "the range: the scatter falls with the root of the length, not with the length": (RANGE / 200, ...),
-            "the range: half the spread needs half the range, and not twice": (2 * RANGE / 10, ...),
-            "the range: half the spread needs half the range, so that the root of the length is missing": (
-                RANGE / 2,
-                ...,
-            ),
-            "the range: the scatter is proportional to sigma itself; the root is taken of the length alone": (
-                RANGE / 10 / math.sqrt(2),
-                ...,
-            ),
-            "the second number: the scatter has shrunk by the length and by the spread": (RANGE / 20, ...),
-            "first the range, then the number of scatters": (20, RANGE / 20),
-        },
-        hints=("The scatter is sigma / sqrt(T). By which factor is it smaller in the second job?",),
-        tolerance=1e-5,
-    ),
-    "09.6": Exercise(
         cases=((_LOG_R, _OWN), (_PADDED, _OWN), (_LOG_R[:, :3], np.ones((3, 3), bool)), (_LOG_R[::2] + 0.2, _OWN[::2])),
         oracle=_range_by_walking,
         also=_with_ddof,

@@ -22,10 +22,10 @@ QUIZ = Quiz(
             (
                 Choice(
                     "The policy stays close to the sampler: the trust region holds.",
-                    f"Nothing holds it. A gate closes when a response is 10^{FACTOR:.0f} times as likely as it was.",
+                    f"Nothing has held it. A gate closes when a response is 10^{FACTOR:.0f} times as likely as it was.",
                 ),
                 Choice(
-                    f"The gate cannot close: at its edge a response is 10^{FACTOR:.0f} times as likely as before.",
+                    f"No gate has acted: it waits until a response is 10^{FACTOR:.0f} times as likely as before.",
                     "A range for the mean of many tokens has to be counted in sigma / sqrt(T).",
                     right=True,
                 ),
@@ -86,7 +86,7 @@ QUIZ = Quiz(
                 ),
                 Choice(
                     "The length-normalised ratio: the reward belongs to the response.",
-                    "Its mean is not 1. For the pair of this chapter it was 31 % off, where token ratios were exact.",
+                    "Its mean is not 1. For this chapter's pair it was up to 32 % off, where token ratios were exact.",
                 ),
                 Choice(
                     "Only the product: it alone is an importance weight.",

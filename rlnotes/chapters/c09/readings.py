@@ -40,7 +40,7 @@ ONE_UPDATE = "0.2, one update"
 LIVE = ("0.2", "0.03", "4e-4", "measured", ONE_UPDATE)  # ranges of the chapter's loop
 ALARM = 0.02  # of the clip fraction, as the rule gspo-clip-too-wide has it
 # numbers of a round, and what the chapter calls them
-SHOWN = {"KL": "KL", "closed": "closed at the end", "clip fraction": "clip fraction"}
+SHOWN = {"KL": "KL", "closed": "closed at the end", "clip fraction": "clip fraction", "sigma / sqrt(T)": "σ/√T"}
 
 Rows = list[dict[str, Any]]
 
@@ -76,20 +76,32 @@ def no_gradient(table: Table, method: str) -> float:
 
 
 def contest_in_short() -> Rows:
-    """Each task with its start, and each kind at the range that the tuning runs chose for it, which may be another than
-    tokens at 0.2.
-    """
+    """Each task with its start, and of each kind the range that the tuning runs chose for it, its rate and its mean."""
     rows, found = {(row["task"], row["method"]): row for row in results(stored("09_ranges"))}, []
     for task in LENGTHS:
-        best, start = {kind: best_range(task, kind) for kind in KINDS}, rows[task, "untrained"]
-        begin = {"task": task, "start, greedy": f"{start['start, greedy']:.3f}"}
+        best = {kind: best_range(task, kind) for kind in KINDS}
+        row = {"task": task, "start, greedy": f"{rows[task, 'untrained']['start, greedy']:.3f}"}
         for kind, recipe in best.items():
-            row = rows[task, recipe]
-            told = str(less("09_ranges", task, recipe, best["tokens"])) if kind == "responses" else None
-            usual = str(less("09_ranges", task, recipe, FIRST))
-            shown = {"clip of": kind, "range": name_of(kind, recipe), "rate": row["rate"], "died": row["died"]}
-            shown |= {"mean": row["mean"], "less tokens, as chosen": told, "less tokens 0.2": usual}
-            found.append(begin | shown)
+            own = rows[task, recipe]
+            row[f"clip of {kind}"] = f"{name_of(kind, recipe)} at {own['rate']}: {own['mean']:.3f}"
+        verdict = less("09_ranges", task, best["responses"], best["tokens"])
+        found.append(row | {"responses less tokens": str(verdict)})
+    return found
+
+
+def by_rate(task: str) -> Rows:
+    """Mean accuracy of the tuning runs of each range, a column for each learning rate that was tried."""
+    table = stored("09_ranges")
+    apart, found = replace(table, rows=table.tuning), []
+    rates = sorted({table.labels[name]["rate"] for name in apart.rows if table.labels[name]["task"] == task}, key=float)
+    for kind, widths in KINDS.items():
+        for width, recipe in widths.items():
+            names = {rate: f"{recipe}, {task} {rate}" for rate in rates}
+            means = {
+                rate: float(apart.mean(name, "accuracy").mean()) if name in apart.rows else None
+                for rate, name in names.items()
+            }
+            found.append({"clip of": kind, "range": width} | means)
     return found
 
 
@@ -145,16 +157,25 @@ def rounds_of(arm: str) -> list[list[dict[str, float]]]:
 
 
 def live_rounds() -> Rows:
-    """A row for each range: median, lowest and highest of single rounds, and in how many of them the clip fraction is
-    below that of the card's alarm.
-    """
+    """A row for each range: median, lowest and highest of single rounds."""
     found = []
     for arm in LIVE:
         every = [one for run in rounds_of(arm) for one in run]
         row = {shown: in_short([one[name] for one in every]) for name, shown in SHOWN.items()}
-        low = sum(one["clip fraction"] < ALARM for one in every)
-        named = f"measured: {in_short([one['range'] for one in every])}" if arm == "measured" else arm
-        found.append({"range": named} | row | {f"clip fraction below {ALARM:g}": f"{low} of {len(every)}"})
+        found.append({"range": arm} | row)
+    return found
+
+
+def farthest() -> Rows:
+    """The largest KL of a round of each stored run, behind 0.2, behind 0.03 and behind the measured range, and the
+    latter two over the first.
+    """
+    arms = ("0.2", "0.03", "measured")
+    runs = [[max(one["KL"] for one in run) for run in rounds_of(arm)] for arm in arms]
+    found = []
+    for seed, (wide, fixed, measured) in enumerate(zip(*runs, strict=True)):
+        row = {"seed": seed} | dict(zip(arms, (wide, fixed, measured), strict=True))
+        found.append(row | {"0.03 over 0.2": fixed / wide, "measured over 0.2": measured / wide})
     return found
 
 
@@ -255,13 +276,15 @@ def the_log(name: str) -> Rows:
 
 def idle_gates() -> Rows:
     """Of each range in how many runs the card's alarm is on: in four of five rounds or more the clip fraction is low,
-    though policy and sampler differ at the last update.
+    though policy and sampler differ at the last update; and in how many single rounds but the first it is low.
     """
     found = []
     for arm in LIVE:
-        runs = [run["rounds"] for run in live(arm)]
+        runs, every = [run["rounds"] for run in live(arm)], [one for run in rounds_of(arm) for one in run]
+        single = sum(one["clip fraction"] < ALARM for one in every)
         low = [
             fmean(one["clip fraction"] < ALARM and one["KL at the last update"] > 1e-5 for one in run) for run in runs
         ]
-        found.append({"range": arm, "alarm": f"{sum(share >= 0.8 for share in low)} of {len(runs)} runs"})
+        row = {"range": arm, "alarm": f"{sum(share >= 0.8 for share in low)} of {len(runs)} runs"}
+        found.append(row | {f"rounds below {ALARM:g}": f"{single} of {len(every)}"})
     return found
