@@ -293,7 +293,7 @@ EXERCISES: dict[str, Exercise] = {
                 "A",
                 ...,
             ),
-            "in B the gate does act: two thirds of the responses are held": ("B", ...),
+            "in B the gate does act: two thirds of the gates are closed": ("B", ...),
             "the run is right. That takes sigma from the KL, which is that of one minibatch, before the last step: too "
             "little here. The log has sigma itself": lambda: ("C", _from_the_log("C", "k3")),
             "the run is right. That is the spread of a token; a response's is smaller by the root of its length": (

@@ -41,7 +41,7 @@ QUIZ = Quiz(
             (
                 Choice(
                     "That one: a fifth is far beyond the range.",
-                    "The gate is that of the response. A clip of tokens at 0.2 would hold that one alone.",
+                    "The gate is that of the response. A clip of tokens at 0.2 would stop that one alone.",
                 ),
                 Choice(
                     "All 1000.",
