@@ -90,6 +90,7 @@ def test_the_given_gate_is_what_was_given():
         ("10.3", (0.16, 0.77), "share of good tokens"),
         ("10.3", (5.27, 0.77), "low over high"),
         ("10.3", (0.0165, 0.77), "one of all tokens"),
+        ("10.3", (84, 0.768), "not per cent"),
         ("10.5", 0.824, "half of the gate"),
         ("10.5", 0.401, "sech is squared"),
         ("10.5", 0.818, "factor 2 is missing"),

@@ -168,6 +168,7 @@ EXERCISES: dict[str, Exercise] = {
             "first the share: that is one of all tokens; asked is that of those which the clip held": (
                 lambda: (_held()[0], ...)
             ),
+            "first the share: as a share, between 0 and 1, not per cent": lambda: (100 * _share_of_bad(), ...),
         },
         hints=("region is low plus high: bad tokens below 0.8, and good ones above 1.2.",),
         tolerance=0.005,

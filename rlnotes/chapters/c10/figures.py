@@ -2,6 +2,7 @@
 
 from matplotlib.figure import Figure
 
+from rlnotes.chapters.c10.live import RATE
 from rlnotes.chapters.c10.readings import ARMS, CLIP, by_rate, ended, lead
 from rlnotes.notebook.figures import STYLES, new_figure
 
@@ -11,23 +12,27 @@ BESIDE = {"unclipped": (-20, -54), "sapo": (-38, -4), "two-sided 10": (8, 6), "t
 BESIDE |= {"one-sided 1": (6, 8), "one-sided 10": (10, 6), "one-sided 30": (-68, -16)}
 
 
-TITLES = {"needle": "right answers are rare", "sort": "much is known"}  # of the opening, and its gates
-OPENING = {"clip": "clip", "sapo": "SAPO, the soft gate", "clip, upper end 5": "clip, upper end at 5"}
+# of the opening: a title and what is counted for each task, the rate, and the gates
+TITLES = {"needle": ("right tokens are rare", "right symbols"), "sort": ("much is known", "right answers")}
+AT = f"rate {RATE:.0e}".replace("e-0", "e-")
+OPENING = {"clip": "clip", "sapo": "SAPO, the soft gate", "clip, upper end 5": "clip, upper end 5"}
 
 
 def six_rounds() -> tuple[Figure, str]:
     """How the loop's runs ended with three gates: a point for each seed."""
     figure, axes = new_figure(2, width=4.2, height=2.3)
     words = []
-    for axis, (task, title) in zip(axes, TITLES.items(), strict=True):
+    for axis, (task, (title, counted)) in zip(axes, TITLES.items(), strict=True):
         for place, (style, (gate, name)) in enumerate(zip(STYLES, OPENING.items(), strict=False)):
             found = [*ended(task, gate).values()]
             look = dict(color=style["color"], marker=style["marker"], linestyle="none", alpha=0.7)
             axis.plot(found, [-place] * len(found), **look)
             words.append(f"{title}, {name}: {min(found):.2f} to {max(found):.2f}")
-        axis.set(title=title, xlabel="right answers after six rounds", xlim=(0.3, 1.03), ylim=(-2.5, 0.5))
+        xlabel = f"{counted} after six rounds, {AT}"
+        axis.set(title=title, xlabel=xlabel, xlim=(0.3, 1.03), ylim=(-2.5, 0.5))
         axis.set_yticks([0, -1, -2], [*OPENING.values()] if axis is axes[0] else [""] * 3)
-    return figure, f"Share of right sampled answers after six rounds, a point for each seed. {'; '.join(words)}."
+    about = f"Share of right sampled symbols (needle) and answers (sort) after six rounds, {AT}, by seed"
+    return figure, f"{about}. {'; '.join(words)}."
 
 
 def trade() -> tuple[Figure, str]:

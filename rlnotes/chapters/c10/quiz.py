@@ -5,6 +5,7 @@ import math
 from rlnotes.notebook.quiz import Choice, Question, Quiz
 
 STRONG = 3.0  # strength in the first question
+RISEN = 2.5  # ratio in the third: below 3, where verl's dual clip lets go
 
 
 def gate(r: float, tau: float) -> float:
@@ -43,12 +44,17 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "A bad token has drifted up to ratio 3. Which gate pulls it back hardest?",
+            f"A bad token has drifted up to ratio {RISEN:g}. Which gate pulls it back hardest?",
             (
-                Choice("the clip", "Its gate is 1 on this side, so the push is 3 times the advantage.", right=True),
+                Choice(
+                    "the clip",
+                    f"Its gate is 1 on this side, so the push is {RISEN:g} times the advantage. (verl's dual clip lets go "
+                    "beyond ratio 3.)",
+                    right=True,
+                ),
                 Choice(
                     "soft, strength 1",
-                    f"Its gate there is {gate(3, 1):.2f}, so it pulls {gate(3, 1):.2f} times as hard as the clip.",
+                    f"Its gate there is {gate(RISEN, 1):.2f}, so it pulls {gate(RISEN, 1):.2f} times as hard as the clip.",
                 ),
                 Choice(
                     "soft, strength 10, both sides",
@@ -58,7 +64,7 @@ QUIZ = Quiz(
         ),
         Question(
             "Your model finds a right token once in fifty tries, and greedy answers are all wrong. You make 16 "
-            "updates to a rollout with a clip at 0.2. What do you try first?",
+            "updates to a rollout with a clip at 0.2. Which trial has the best evidence here?",
             (
                 Choice(
                     "epsilon_high = 0.28",
@@ -66,7 +72,8 @@ QUIZ = Quiz(
                 ),
                 Choice(
                     "epsilon_high = 4.0",
-                    "Better by 0.18 on needle and by 0.03 on misled, and no run died. Compare held-out accuracy.",
+                    "At tuned rates better by 0.18 on needle and by 0.03 on misled, and no run died. On sort it had six rounds "
+                    "at one rate, on ledger none: so try it, and compare held-out accuracy.",
                     right=True,
                 ),
                 Choice(
