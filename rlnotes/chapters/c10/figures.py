@@ -11,7 +11,6 @@ SHOWN = ("clip", "unclipped", "sapo", "two-sided 10", "one-sided 10")  # in the 
 BESIDE = {"unclipped": (-20, -54), "sapo": (-38, -4), "two-sided 10": (8, 6), "two-sided 30": (8, -13)}
 BESIDE |= {"one-sided 1": (6, 8), "one-sided 10": (10, 6), "one-sided 30": (-68, -16)}
 
-
 # of the opening: a title and what is counted for each task, the rate, and the gates
 TITLES = {"needle": ("right tokens are rare", "right symbols"), "sort": ("much is known", "right answers")}
 AT = f"rate {RATE:.0e}".replace("e-0", "e-")

@@ -48,13 +48,13 @@ QUIZ = Quiz(
             (
                 Choice(
                     "the clip",
-                    f"Its gate is 1 on this side, so the push is {RISEN:g} times the advantage. (verl's dual clip lets go "
-                    "beyond ratio 3.)",
+                    f"Its gate is 1 on this side, so the push is {RISEN:g} times the advantage. (verl's dual clip "
+                    "lets go beyond ratio 3.)",
                     right=True,
                 ),
                 Choice(
                     "soft, strength 1",
-                    f"Its gate there is {gate(RISEN, 1):.2f}, so it pulls {gate(RISEN, 1):.2f} times as hard as the clip.",
+                    f"Its gate there is {gate(RISEN, 1):.2f}, so it pulls {gate(RISEN, 1):.2f} times as hard.",
                 ),
                 Choice(
                     "soft, strength 10, both sides",
@@ -64,7 +64,7 @@ QUIZ = Quiz(
         ),
         Question(
             "Your model finds a right token once in fifty tries, and greedy answers are all wrong. You make 16 "
-            "updates to a rollout with a clip at 0.2. Which trial has the best evidence here?",
+            "updates to a rollout with a clip at 0.2. Which do the runs here support best?",
             (
                 Choice(
                     "epsilon_high = 0.28",
@@ -72,8 +72,8 @@ QUIZ = Quiz(
                 ),
                 Choice(
                     "epsilon_high = 4.0",
-                    "At tuned rates better by 0.18 on needle and by 0.03 on misled, and no run died. On sort it had six rounds "
-                    "at one rate, on ledger none: so try it, and compare held-out accuracy.",
+                    "At tuned rates better by 0.18 on needle and by 0.03 on misled, and no run died. On sort it had "
+                    "six rounds at one rate, on ledger none: so try it, and compare held-out accuracy.",
                     right=True,
                 ),
                 Choice(
