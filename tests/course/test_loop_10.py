@@ -121,6 +121,13 @@ def test_chapter_10_at_first_three_of_four_good_tokens_of_needle_are_wrong():
     assert rewards[group_mean_std(rewards, 16) > 0].mean().item() == pytest.approx(0.25, abs=0.02)
 
 
+@pytest.mark.parametrize(("task", "share"), [("sort", 0.65), ("ledger", 0.95)])
+def test_chapter_10_most_sampled_tokens_are_likely(task: str, share: float):
+    rollout = start(task).sample(16, 16, "train", seed=0)
+    likely = rollout.logp_behavior[rollout.mask] >= math.log(0.9)
+    assert likely.float().mean().item() == pytest.approx(share, abs=0.02)
+
+
 def test_chapter_10_a_hold_closes_where_it_says():
     ratio, A = torch.tensor([[0.5, 0.5, 1.5, 1.5, 1.0]]), torch.tensor([[1.0, -1.0, 1.0, -1.0, 1.0]])
     for gate, opened in (
