@@ -48,8 +48,8 @@ QUIZ = Quiz(
             (
                 Choice(
                     "the clip",
-                    f"Its gate is 1 on this side, so the push is {RISEN:g} times the advantage. (verl's dual clip "
-                    "lets go beyond ratio 3.)",
+                    f"Its gate is 1 on this side, so the push is {RISEN:g} times the advantage. Beyond 3 verl's "
+                    "dual clip would let go.",
                     right=True,
                 ),
                 Choice(
