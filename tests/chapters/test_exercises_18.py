@@ -24,7 +24,13 @@ BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
     "pi_k over mu": (lambda p, mu, k, A: ~stopped(np.exp(k - mu), A), "does not change with the updates"),
     "both sides": (lambda p, mu, k, A: abs(np.exp(p - k) - 1.04) <= 0.24, "pushed back"),
     "upside down": (lambda p, mu, k, A: ~stopped(np.exp(k - p), A), "upside down"),
-    "nothing": (lambda p, mu, k, A: np.full(A.shape, True), "nothing holds"),
+    "nothing": (lambda p, mu, k, A: np.full(A.shape, True), "none of these tokens is stopped"),
+    "dual clip": (lambda p, mu, k, A: ~(stopped(np.exp(p - k), A) | (A < 0) & (p - k > np.log(3))), "dual clip"),
+    "dual clip, far": (lambda p, mu, k, A: ~(stopped(np.exp(p - k), A) | (A < 0) & (p - k > np.log(10))), ""),
+    "narrower": (
+        lambda p, mu, k, A: ~((A > 0) & (p - k > np.log(1.2)) | (A < 0) & (p - k < np.log(0.8))),
+        "the centre",
+    ),
     "wrong end": (lambda p, mu, k, A: ~stopped(np.exp(p - k), -A), "upside down"),
     "other limits": (lambda p, mu, k, A: ~((A > 0) & (np.exp(p - k) > 1.2) | (A < 0) & (np.exp(p - k) < 0.72)), ""),
     "one end": (lambda p, mu, k, A: ~((A > 0) & (np.exp(p - k) > 1.28)), ""),
@@ -58,7 +64,7 @@ def test_the_mask_around_mu_is_what_was_given():
         ("18.2", ("B", "truncated", "a"), "answer first and then chat on"),
         ("18.2", ("B", "reward", "c"), "near 0 in both"),
         ("18.2", ("B", "loss", "c"), "centred advantages"),
-        ("18.2", ("B", "no_gradient", "c"), "this column shows the harm"),
+        ("18.2", ("B", "no_gradient", "c"), "no token has an advantage"),
         ("18.2", ("B", "mismatch", "a"), "fit into the same 16 tokens"),
         ("18.2", ("B", "mismatch", "b"), "never rose"),
         ("18.2", ("B", "mismatch", "d"), "would rise"),
@@ -72,6 +78,7 @@ def test_the_mask_around_mu_is_what_was_given():
         ("18.5", ("worse", 4), "interval below"),
         ("18.5", ("not told", 3), "more are needed"),
         ("18.5", ("not told", 5), "fewer, too"),
+        ("18.5", ("not told", "4"), "without quotes"),
     ],
 )
 def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, said: str):

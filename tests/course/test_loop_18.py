@@ -181,6 +181,7 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     from rlnotes.chapters.c18 import readings
     from rlnotes.objectives import RECIPES
     from rlnotes.studies.real_rows import curves
+    from rlnotes.studies.verdicts import judge
 
     first = [next((one.seconds for one in run if one.accuracy >= 0.85), None) for run in curves().values()]
     assert first == [24.84, None, 23.81] and curves()[1][-1].accuracy == pytest.approx(0.848, abs=5e-4)
@@ -232,8 +233,40 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     first = {row[""]: row["first look"] for row in readings.mismatches()}
     assert first["real, 0 to 7 rounds old"] == first["real, exact"] == "0.0000 to 0.0000"
     assert not any(np.nanmax(own["mismatch"]) for arm in readings.ARMS for own in readings.table().rows[arm].values())
+    stopped = {
+        arm: [own["no_gradient"] for own in readings.table().rows[f"{arm}, int4"].values()] for arm in (clip, minirl)
+    }
+    assert {arm: round(float(np.mean([np.nanmean(one) for one in each])), 2) for arm, each in stopped.items()} == {
+        clip: 0.17, minirl: 0.04,
+    }  # fmt: skip
+    assert [bool(own["reward"][1]) for own in readings.table().rows[f"{clip}, int4"].values()] == [False, *[True] * 4]
+    for metric in ("greedy", "pass_at_8"):
+        both = (readings.ends(readings.run(arm, "stale"), metric) for arm in (clip, none))
+        assert judge(*(np.array([*one.values()]) for one in both)).word == "not told"
     old = [own["no_gradient"] for own in readings.table().rows[f"{clip}, stale"].values()]
     assert 0.16 < max(map(np.nanmax, old)) < 0.175
+
+
+def test_chapter_18_a_copy_on_a_grid_fitted_anew_moves_and_follows_badly():
+    """Solution 18.4: weights on the grid, each moved by what eight updates can do at most."""
+    import torch
+
+    from rlnotes.lm.quantize import GROUP, cells, rounded_in_groups
+
+    def places(weights: torch.Tensor) -> torch.Tensor:
+        low, step = cells(weights, 4)
+        return ((weights.unflatten(-1, (-1, GROUP)) - low) / step).round()
+
+    generator = torch.Generator().manual_seed(0)
+    file = rounded_in_groups(torch.randn(256, 512, generator=generator) / 8, 4)
+    moved = 8e-5 * torch.randn(file.shape, generator=generator).sign()
+    copied = rounded_in_groups(file + moved, 4) - file
+    assert (copied.abs() > 1e-6).float().mean() > 0.95
+    assert torch.equal(places(file + moved), places(file))
+    assert 0.05 < torch.corrcoef(torch.stack([copied.flatten(), moved.flatten()]))[0, 1] < 0.11
+    step = cells(file, 4)[1]
+    noise = (torch.rand(file.shape, generator=generator) - 0.5).unflatten(-1, (-1, GROUP)) * step
+    assert (places(file + noise.flatten(-2)) != places(file)).float().mean() == pytest.approx(1 / 6, abs=0.02)
 
 
 def test_chapter_18_every_branch_of_the_tree_has_its_evidence():

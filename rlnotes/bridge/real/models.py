@@ -105,8 +105,9 @@ def matrices(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
 def spread(model: nn.Module, bits: int, generator: torch.Generator) -> None:
     """Move each weight of the linear layers at random, uniformly within its cell, as if it had never been rounded.
 
-    A file of few bits has every weight in the middle of its cell: a copy rounded to as many bits would stand still
-    until a weight has moved by half a cell, which small updates never do.
+    A file of few bits has every weight on its grid: a copy rounded to as many bits would be the model itself, and small
+    updates would move it only with the ends of the grids. After the move the grids are fitted anew, so that the copy is
+    neither the model nor the file.
     """
     for _, layer in matrices(model):
         _, step = cells(layer.weight, bits)

@@ -50,6 +50,15 @@ def _kept_two_sided(logp, logp_mu, logp_k, A):
     return (ratio >= LOW) & (ratio <= HIGH)
 
 
+def _kept_dual(logp, logp_mu, logp_k, A):
+    return _kept_one_by_one(logp, logp_mu, logp_k, A) & ~((A < 0) & (np.exp(logp - logp_k) > 3))
+
+
+def _kept_narrower(logp, logp_mu, logp_k, A):
+    ratio = np.exp(logp - logp_k)
+    return ~((A > 0) & (ratio > 1.2) | (A < 0) & (ratio < LOW))
+
+
 def _kept_upside_down(logp, logp_mu, logp_k, A):
     return kept_around_mu(logp_k, logp, logp_k, A)
 
@@ -65,6 +74,7 @@ PROBES = {
     "pi back at mu, far from pi_k": _tokens([0.4, 0.4], [0.4, 0.4], [0.2, 0.8], [1, -1]),
     "between the ends": _tokens([0.24, 0.17], [0.1, 0.4], [0.2, 0.2], [1, -1]),
     "just inside a limit, just outside": _tokens([0.25, 0.15], [0.2, 0.2], [0.2, 0.2], [1, -1]),
+    "bad, and far above pi_k": _tokens([0.6, 0.9], [0.1, 0.02], [0.1, 0.02], [-1, -1]),
 }
 
 STEP, RATE, UPDATES = 0.02, 1e-5, 8  # of exercise 18.4
@@ -113,7 +123,11 @@ EXERCISES: dict[str, Exercise] = {
             "in both": ("B", "reward", ...),
             "the run is right. The loss is near 0 in both, as it must be with centred advantages": ("B", "loss", ...),
             "the run is right. This column shows the harm, a limit that stops more and more tokens. At the first step "
-            "it is 0. Another is far from 0 from the first step on": ("B", "no_gradient", ...),
+            "no response is right, no token has an advantage, and it must be 0. Another is far from 0 from there on": (
+                "B",
+                "no_gradient",
+                ...,
+            ),
             "run and column are right. A longer limit would help if right answers stood behind the cut. In A they fit "
             "into the same 16 tokens": ("B", "mismatch", "a"),
             "run and column are right. At a rate that is too large the reward falls; this one never rose, and the "
@@ -136,7 +150,11 @@ EXERCISES: dict[str, Exercise] = {
             ),
             "a token is stopped on either side: one that has gone too far may still be pushed back": _kept_two_sided,
             "upside down: this stops tokens that are pushed back, and lets the others run": _kept_upside_down,
-            "nothing is stopped: then nothing holds the updates": lambda logp, *_: np.ones(logp.shape, dtype=bool),
+            "a dual clip besides: a bad token that has risen far is pushed back, and keeps its gradient": _kept_dual,
+            "the centre is right, a limit is not: keep 0.8 and 1.28, as given": _kept_narrower,
+            "none of these tokens is stopped: a limit of 0.8 to 1.28 around the right centre stops some": lambda logp, *_: (
+                np.ones(logp.shape, dtype=bool)
+            ),
         },
         hints=("Before the first update of a rollout no token should be stopped. Which policy is equal to pi then?",),
     ),
@@ -170,6 +188,7 @@ EXERCISES: dict[str, Exercise] = {
             "the word is right. With three seeds it is not told; more are needed": ("not told", 3),
             "the word is right. The number is of all seeds, not of those to add": ("not told", 1),
             "the word is right. Five are enough, and fewer, too: the factor falls fast": ("not told", 5),
+            "the word is right. The number as a number, without quotes": ("not told", "4"),
             "the word is right. Compute the half width for 4 seeds": ("not told", ...),
             "the word in quotes first, then the number": (..., "not told"),
         },

@@ -20,7 +20,7 @@ class RealExplorer(ExplorerModel):
     """Left: shares of right answers over the seconds, the mean of the seeds. Right: what a goal costs, their median."""
 
     script = "real.js"
-    title = "A real model learns to add"
+    title = "A real model learns to answer sums"
     controls = (
         Control("seconds", "seconds of training", 0, 28, 1, 24),
         Control("goal", "goal: share of sampled answers right", GOALS[0], GOALS[-1], 0.05, GOAL),

@@ -96,6 +96,7 @@ def experiment(kind: str) -> Rows:
             "end, greedy": float(np.mean(list(ends(name, "greedy").values()))),
             "end, sampled": float(np.mean(list(sampled))),
             "lowest to highest": f"{min(sampled):.2f} to {max(sampled):.2f}",
+            "end, best of 8": float(np.mean(list(ends(name, "pass_at_8").values()))),
             "entropy": float(np.mean(list(ends(name, "entropy").values()))),
             "deepest fall": fall(name),
         }
@@ -185,7 +186,7 @@ def mismatches() -> Rows:
         row |= {"median of a run": ranged([np.nanmedian(one) for one in each])}
         row |= {"highest": f"{max(np.nanmax(one) for one in each):.4f}"}
         if "staleness" in runs[0]:
-            row |= {"half mean |r − 1|, first": ranged([own["staleness"][own["step"] > 0][0] for own in runs])}
+            row |= {"half mean |π/μ − 1|, first look": ranged([own["staleness"][own["step"] > 0][0] for own in runs])}
         found.append(row)
     return found
 
