@@ -152,8 +152,8 @@ EXERCISES: dict[str, Exercise] = {
             "upside down: this stops tokens that are pushed back, and lets the others run": _kept_upside_down,
             "a dual clip besides: a bad token that has risen far is pushed back, and keeps its gradient": _kept_dual,
             "the centre is right, a limit is not: keep 0.8 and 1.28, as given": _kept_narrower,
-            "none of these tokens is stopped: a limit of 0.8 to 1.28 around the right centre stops some": lambda logp, *_: (
-                np.ones(logp.shape, dtype=bool)
+            "none of these tokens is stopped: 0.8 to 1.28 around the right centre stops some": lambda logp, *_: np.ones(
+                logp.shape, dtype=bool
             ),
         },
         hints=("Before the first update of a rollout no token should be stopped. Which policy is equal to pi then?",),

@@ -103,8 +103,8 @@ TREE = (
                 ),
             ),
             Leaf(
-                "At 0.06 and more: no narrow clip at μ; try `minirl` first. At 0.01 no harm of that clip is told; between, nothing "
-                "was run. Of "
+                "At 0.06 and more: no narrow clip at μ; try `minirl` first. At 0.01 no harm of that clip is told; "
+                "between, nothing was run. Of "
                 "`dppo_tv` and no limit tiny and real models say opposite things.",
                 (
                     Real("`minirl` less the clip at μ", "int4", AT_PI_K, AT_MU),
@@ -141,8 +141,8 @@ TREE = (
                 ),
             ),
             Leaf(
-                "All of them old: for sampled answers no narrow clip at μ. Of `dppo_tv`, `minirl` and no limit no order "
-                "is told by both measures.",
+                "All of them old: for sampled answers no narrow clip at μ. Of `dppo_tv`, `minirl` and no limit no "
+                "order is told by both measures.",
                 (
                     Contest("`dppo_tv` less the clip", "14_masks", "dppo_tv, misled lag 64"),
                     Contest("`pg_is` less the clip", "14_masks", "unclipped, misled lag 64"),
@@ -154,7 +154,8 @@ TREE = (
                 ),
             ),
             Leaf(
-                "Or capped weights of whole responses (`seq_tis` of chapter 11). Only half of the data old: keep the clip.",
+                "Or capped weights of whole responses (`seq_tis` of chapter 11). Only half of the data old: keep the "
+                "clip.",
                 (
                     Contest("`seq_tis` less `pg_is clip`", "11_corrections", "seq_tis, misled lag 64"),
                     Contest("half old: `unclipped` less the clip", "12_versions", "unclipped, kept 32"),
