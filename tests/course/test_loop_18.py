@@ -241,8 +241,9 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     }  # fmt: skip
     assert [bool(own["reward"][1]) for own in readings.table().rows[f"{clip}, int4"].values()] == [False, *[True] * 4]
     for metric in ("greedy", "pass_at_8"):
-        both = (readings.ends(readings.run(arm, "stale"), metric) for arm in (clip, none))
-        assert judge(*(np.array([*one.values()]) for one in both)).word == "not told"
+        each = (readings.ends(readings.run(arm, "stale"), metric) for arm in (clip, none))
+        one, other = (np.array([*found.values()]) for found in each)
+        assert judge(one, other).word == "not told"
     old = [own["no_gradient"] for own in readings.table().rows[f"{clip}, stale"].values()]
     assert 0.16 < max(map(np.nanmax, old)) < 0.175
 
