@@ -99,6 +99,7 @@ def test_a_mask_in_place_of_the_cap_is_what_was_given():
         ("11.2", ("629c", 23)),
         ("11.2", ["629c", 23.0]),
         ("11.4", 426),
+        ("11.4", 425),
         ("11.4", 425.5),
         ("11.4", 426.6),
     ],
@@ -113,6 +114,7 @@ def test_a_right_answer_is_right(name: str, answer: Any):
     [
         ("11.1", "b", "averages noise away"),
         ("11.1", "c", "so the balance moves"),
+        ("11.2", (23, "629c"), "the other order"),
         ("11.2", ("1317", 23), "nobody has updated anything"),
         ("11.2", ("629c", 6), "distance before the updates"),
         ("11.2", ("629c", 20), "where the reward falls"),
@@ -126,6 +128,9 @@ def test_a_right_answer_is_right(name: str, answer: Any):
         ("11.4", 149, "noise of one response"),
         ("11.4", 0.3493, "this is the signal"),
         ("11.4", 232.5, "squared norm with 512"),
+        ("11.4", 380, "leaves out the second part"),
+        ("11.4", 20.6, "no root at the end"),
+        ("11.4", 50, "variance of the four norms"),
     ],
 )
 def test_a_mistake_is_named(name: str, answer: Any, said: str):

@@ -177,8 +177,8 @@ def test_chapter_11_with_one_update_no_correction_shows():
     assert holds_zero(paired_interval(last["pg_is int8"], last["none int8"]))
 
 
-def keeps(row: dict[str, Any]) -> float:
-    return np.clip(row["cosine"], 0, 1) ** 2 / (1 + row["noise"] / readings.MINIBATCH)
+def keeps(row: dict[str, Any], n: int = readings.MINIBATCH) -> float:
+    return np.clip(row["cosine"], 0, 1) ** 2 / (1 + row["noise"] / n)
 
 
 def test_chapter_11_in_how_many_of_twenty_states_on_old_data_each_weight_shows_bias_or_noise():
@@ -187,12 +187,20 @@ def test_chapter_11_in_how_many_of_twenty_states_on_old_data_each_weight_shows_b
     assert sum(own["uncorrected"]["cosine"] < 0.4 for own in states) == 19
     assert all(own["uncorrected"]["noise"] < own["token"]["noise"] for own in states)
     assert sum(max(named, key=lambda name, own=own: own[name]["noise"]) == "token" for own in states) == 17
+    variance, mean = ([{w: readings.variance_and_mean(own[w])[i] for w in named} for own in states] for i in range(2))
+    assert sum(min(own, key=own.__getitem__) == "token" for own in mean) == 17
+    assert sum(own["token"] < own["response"] for own in variance) == 19
+    assert sum(own["token"] < own["uncorrected"] for own in variance) == 13
+    assert sum(max(own, key=own.__getitem__) == "response" for own in variance) == 14
+    assert all(own["response, C = 2"] < own["response"] for own in variance)
     assert sum(own["response, C = 2"]["noise"] < own["response"]["noise"] for own in states) == 19
     assert sum(own["response, C = 2"]["cosine"] < 0.5 for own in states) == 3
     assert (
         min(own["response"]["cosine"] for own in states) < 0.6 < 1.7 < max(own["response"]["cosine"] for own in states)
     )
     assert sum(max(named, key=lambda name, own=own: keeps(own[name])) == "response, C = 2" for own in states) == 17
+    many = [max(named, key=lambda name, own=own: keeps(own[name], 8192)) for own in states]
+    assert [many.count(name) for name in named] == [0, 0, 6, 14]
     assert sum(keeps(own["response, C = 2"]) > keeps(own["response, C of the log"]) for own in states) == 14
     kept_share = [row["kept"] for row in readings.measured_in_short((4,)) if row["weight"] in readings.ARMS]
     assert kept_share == sorted(kept_share)  # the order of the contest

@@ -136,6 +136,7 @@ def _split(small: float, large: float) -> tuple[float, float]:
 
 
 (_NOISE, _SIGNAL), _AVERAGED, _PLAIN = _split(5, 0.64), _split(2**2, 0.64), _split(2, 0.8)
+_FORGOTTEN = (5 - 0.64) * 32  # the noise, if that with 512 is left out of the difference
 
 
 def _noise_number() -> float:
@@ -197,6 +198,7 @@ EXERCISES: dict[str, Exercise] = {
                 ROUNDED,
                 stored_log(OLD).first("ess_sequence", below=1 / 3),
             ),
+            "the other order: first the log, then the step": (..., ROUNDED),
             "the log is right. Go through `ess_sequence` of the other log from the top, to the first below 0.1": (
                 ROUNDED,
                 ...,
@@ -240,9 +242,16 @@ EXERCISES: dict[str, Exercise] = {
             "this is the noise of one response, squared; how many responses bring it down to the signal": _NOISE,
             "this is the signal, squared": _SIGNAL,
             "this is the noise by the squared norm with 512, not by the signal": _NOISE / 0.64,
+            "the two sizes differ by noise times (1/32 - 1/512); this leaves out the second part": _FORGOTTEN
+            / (0.64 - _FORGOTTEN / 512),
+            "this is the root: noise number is variance by squared length, with no root at the end": _noise_number()
+            ** 0.5,
+            "this takes the variance of the four norms for noise: a gradient also turns, which its norm does not see": (
+                1 * 32 / 0.64
+            ),
         },
         hints=("Two unknowns and two equations: each mean squared norm is signal squared plus noise squared by n.",),
-        tolerance=0.002,  # of 426: a response either way
+        tolerance=0.0025,  # of 425.95: a response either way
     ),
     "11.5": Exercise(
         cases=(

@@ -37,15 +37,16 @@ class WeightsExplorer(ExplorerModel):
     def curves(self, **values: float) -> list[Panel]:
         """By the moments of :mod:`rlnotes.bounds.gradient_ascent`."""
         one, n = pair(0, values["spread"]), 10 ** values["size"]
-        named = {"weight 1": uncorrected(one), "token": token(one), "response": response(one)}
+        named = {"uncorrected": uncorrected(one), "token": token(one), "response": response(one)}
         named["with a cap"] = response(one, 10 ** values["cap"])
         moments = {name: token_moments(one.model, one.pi, one.mu, weights) for name, weights in named.items()}
         sizes = [
             (name, SIZES, np.array([of_moments(m, 10**size).share for size in SIZES])) for name, m in moments.items()
         ]
         capped = [of_moments(token_moments(one.model, one.pi, one.mu, response(one, 10**cap)), n) for cap in CAPS]
-        caps = [(name, CAPS, np.array([getattr(own, name) for own in capped])) for name in Kept._fields]
-        return [sizes, [("kept" if name == "share" else name, x, y) for name, x, y in caps]]
+        labels = ("kept", "left by direction", "left by noise")
+        parts = zip(labels, Kept._fields, strict=True)
+        return [sizes, [(label, CAPS, np.array([getattr(own, name) for own in capped])) for label, name in parts]]
 
     def marks(self, **values: float) -> list[float]:
         """At the batch and at the cap."""
@@ -58,8 +59,8 @@ class WeightsExplorer(ExplorerModel):
         (_, x, y), (_, _, direction), (_, _, noise) = caps
         return (
             f"{super().alt(values)}. Kept over the batch, 1 to 10 000 responses: {ends}. Over the cap: kept is "
-            f"highest, {y.max():.2f}, at {10 ** x[y.argmax()]:.2g}; direction rises from {direction[0]:.2f} to "
-            f"{direction[-1]:.2f}, noise falls from {noise[0]:.2f} to {noise[-1]:.2f}."
+            f"highest, {y.max():.2f}, at {10 ** x[y.argmax()]:.2g}; what direction leaves rises from "
+            f"{direction[0]:.2f} to {direction[-1]:.2f}, what noise leaves falls from {noise[0]:.2f} to {noise[-1]:.2f}."
         )
 
 

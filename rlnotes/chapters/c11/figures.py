@@ -39,14 +39,13 @@ def bias_and_noise(ages: Sequence[int] = (4,)) -> tuple[Figure, str]:
         axis.set_xscale("log")
         axis.set_xticks((100, 300, 1000, 3000, 10_000), ("100", "300", "1000", "3000", "10 000"))
         axis.minorticks_off()
-        axis.set(xlabel="responses until noise is as long as the gradient, n*", ylim=(-0.7, 3.7))
+        axis.set(xlabel="n*: noise relative to its own mean, in responses →", ylim=(-0.7, 3.7))
         if len(ages) > 1:
             axis.set_title("data of the last round" if age == 0 else f"data {age} rounds older")
-    axes[0].set_ylabel("cosine with the true gradient")
+    axes[0].set_ylabel("cosine with the true gradient, estimated")
     axes[-1].legend(frameon=False, fontsize=8, loc="upper left", title="large: the median", title_fontsize=8)
     if len(ages) == 1:
         axes[0].annotate("more bias ↓", (0.58, 0.05), xycoords="axes fraction", color="0.3")
-        axes[0].annotate("more noise →", (0.8, 0.05), xycoords="axes fraction", color="0.3")
     return figure, f"Medians (lowest to highest). {'; '.join(words)}."
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rlnotes.chapters.c11.live import AGE, RATES, SAMPLER, TASK, WEIGHTS, Trained, train
+from rlnotes.chapters.c11.readings import noise_and_signal
 from rlnotes.estimators.baselines import group_mean
 from rlnotes.lm.gradient_moments import inner
 from rlnotes.lm.model import Transformer
@@ -37,14 +38,12 @@ def gradients(policy: Transformer, rollout: Rollout, weight: Callable[[Tensor], 
 def noise_number(small: float, large: float, n: int, N: int) -> float:
     """How many responses it takes until noise is no longer than the signal, from gradient norms with n and with N.
 
-    With n responses the mean squared norm is signal^2 + noise^2 / n; so two sizes tell both apart (McCandlish et al.,
-    2018). Infinite where no signal is left.
+    Infinite where no signal is left.
 
     >>> noise_number(small=2.0, large=1.25**0.5, n=8, N=96)  # signal^2 is 1, noise^2 is 24
     24.0
     """
-    noise = (small**2 - large**2) / (1 / n - 1 / N)
-    signal = small**2 - noise / n
+    noise, signal = noise_and_signal(small, large, n, N)
     return float("inf") if signal <= 0 else round(noise / signal, 9)
 
 

@@ -12,9 +12,9 @@ QUIZ = Quiz(
     "Quiz of chapter 11",
     (
         Question(
-            "A larger batch gives smoother gradients, and the run goes wrong as before. What do you conclude?",
+            "With a batch far above n* the run goes wrong as before. What do you conclude?",
             (
-                Choice("The batch is still too small.", "Perhaps; but noise went down, and nothing changed."),
+                Choice("The batch is still too small.", "Far above n* hardly any noise is left to take away."),
                 Choice(
                     "Noise is not what eats it: look for a bias, at the rate, and at the reward.",
                     "A batch averages noise. It leaves the mean, the length of the step, and what is rewarded.",

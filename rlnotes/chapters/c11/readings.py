@@ -121,14 +121,37 @@ def measured(age: int) -> Rows:
     return [row for row in load_rows("11_measured") if row["age"] == age]
 
 
+def noise_and_signal(small: float, large: float, n: int, N: int) -> tuple[float, float]:
+    """The variance of one response's estimate and the squared length of its mean, from gradient norms with n responses
+    and with N.
+
+    With n responses the mean squared norm is signal + noise / n; so two sizes tell both apart (McCandlish et al.,
+    2018).
+
+    >>> noise_and_signal(small=2.0, large=1.25**0.5, n=8, N=96)
+    (24.0, 1.0)
+    """
+    noise = (small**2 - large**2) / (1 / n - 1 / N)
+    return round(noise, 9), round(small**2 - noise / n, 9)
+
+
+def variance_and_mean(row: dict[str, Any]) -> tuple[float, float]:
+    """Those of a stored measurement."""
+    return noise_and_signal(row["norm, 32"], row["norm, all"], 32, 1024)
+
+
 def measured_in_short(ages: Sequence[int]) -> Rows:
-    """Median (lowest to highest) of noise number and cosine, by age and weight, and what a minibatch keeps."""
+    """By age and weight: medians of variance and of the squared mean, median (lowest to highest) of noise number and
+    cosine, and what a minibatch keeps, where the estimate of the cosine is cut to 0 to 1.
+    """
     found: Rows = []
     for age in ages:
         for weight in dict.fromkeys(row["weight"] for row in measured(age)):
             own = [row for row in measured(age) if row["weight"] == weight]
             noise = np.array([row["noise"] for row in own])
             row: dict[str, Any] = {"data": "last round" if age == 0 else f"{age} rounds older", "weight": weight}
+            variance, mean = np.median([variance_and_mean(one) for one in own], axis=0)
+            row |= {"variance": f"{variance:.0f}", "mean²": f"{mean:.2g}"}
             row["n*"] = f"{np.median(noise):.0f} ({noise.min():.0f} to {noise.max():.0f})"
             if weight != "fresh":
                 cosine = np.array([one["cosine"] for one in own])
@@ -136,4 +159,5 @@ def measured_in_short(ages: Sequence[int]) -> Rows:
                 direction = np.clip(cosine, 0, 1) ** 2
                 row["kept"] = float(np.median(direction / (1 + noise / MINIBATCH)))
             found.append(row)
-    return [{"data": "", "weight": "", "n*": "", "cosine": None, "kept": None} | row for row in found]
+    first = dict.fromkeys(("data", "weight", "variance", "mean²", "n*", "cosine", "kept"))
+    return [first | row for row in found]

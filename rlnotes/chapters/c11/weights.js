@@ -38,16 +38,16 @@ export function compute({ size, cap, spread }) {
       return { share: direction * noise, direction, noise };
     };
   };
-  const weights = [["weight 1", () => 1], ["token", (one, r) => r], ["response", (one) => one.w],
+  const weights = [["uncorrected", () => 1], ["token", (one, r) => r], ["response", (one) => one.w],
     ["with a cap", (one) => Math.min(one.w, 10 ** cap)]];
   const found = weights.map(([label, weight]) => ({ label, at: study(weight) }));
   const sizes = Array.from({ length: 17 }, (_, i) => i / 4), n = 10 ** size;
   const caps = Array.from({ length: 31 }, (_, i) => (i - 10) / 10);
   const capped = caps.map((c) => study((one) => Math.min(one.w, 10 ** c))(n));
-  const parts = [["kept", "share"], ["direction", "direction"], ["noise", "noise"]];
+  const parts = [["kept", "share"], ["left by direction", "direction"], ["left by noise", "noise"]];
   const best = capped.reduce((top, one, i) => one.share > capped[top].share ? i : top, 0);
   const s = (x) => x.toPrecision(2);
-  const said = found.map(({ label, at }) => `${label} ${s(at(n).share)} (direction ${s(at(n).direction)} × noise ${s(at(n).noise)})`);
+  const said = found.map(({ label, at }) => `${label} ${s(at(n).share)} (left by direction ${s(at(n).direction)} × by noise ${s(at(n).noise)})`);
   return {
     text: `With ${Math.round(n)} responses a step keeps, of an exact one: ${said.join("; ")}. ` +
       `The best cap here is about ${s(10 ** caps[best])}; it keeps ${s(capped[best].share)}.`,
