@@ -242,7 +242,7 @@ EXERCISES: dict[str, Exercise] = {
             "this is the noise of one response, squared; how many responses bring it down to the signal": _NOISE,
             "this is the signal, squared": _SIGNAL,
             "this is the noise by the squared norm with 512, not by the signal": _NOISE / 0.64,
-            "the two sizes differ by noise times (1/32 - 1/512); this leaves out the second part": _FORGOTTEN
+            "the sizes differ by noise (1/32 - 1/512); this leaves out the second part": _FORGOTTEN
             / (0.64 - _FORGOTTEN / 512),
             "this is the root: noise number is variance by squared length, with no root at the end": _noise_number()
             ** 0.5,

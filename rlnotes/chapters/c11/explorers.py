@@ -59,8 +59,8 @@ class WeightsExplorer(ExplorerModel):
         (_, x, y), (_, _, direction), (_, _, noise) = caps
         return (
             f"{super().alt(values)}. Kept over the batch, 1 to 10 000 responses: {ends}. Over the cap: kept is "
-            f"highest, {y.max():.2f}, at {10 ** x[y.argmax()]:.2g}; what direction leaves rises from "
-            f"{direction[0]:.2f} to {direction[-1]:.2f}, what noise leaves falls from {noise[0]:.2f} to {noise[-1]:.2f}."
+            f"highest, {y.max():.2f}, at {10 ** x[y.argmax()]:.2g}; left by direction rises from "
+            f"{direction[0]:.2f} to {direction[-1]:.2f}, left by noise falls from {noise[0]:.2f} to {noise[-1]:.2f}."
         )
 
 
