@@ -22,6 +22,7 @@ from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.warm_start import shipped_start
+from rlnotes.logs.table import table
 from rlnotes.objectives import PG_IS, SEQ_TIS, SEQUENCE_IS, Batch, Choices, policy_loss
 from rlnotes.studies import Interval, load_table, paired_interval
 
@@ -222,6 +223,8 @@ def test_chapter_11_what_its_contest_is_said_to_show():
     plain = [method for method, _ in readings.ARMS.values()]
     assert not {word(long, arm, "unclipped") for arm in plain if arm != "unclipped"} & {"better", "worse"}
     rings = {row["weight"]: row["above 0.1"] for row in readings.far(old)}
+    (limit,) = (one.above for one in table().rules["old-and-uncorrected"].all if one.metric == "mismatch_prob")
+    assert "old-and-uncorrected" in table().cards["11_off_policy"] and limit == readings.ALARM
     assert rings.pop("uncorrected") == "12 of 12"
     assert sum(int(said.split(" of ")[0]) for said in rings.values()) == 1 and len(rings) == 9
     assert readings.farthest((rounded, long)) < 0.01
