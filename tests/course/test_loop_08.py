@@ -7,11 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binom
+from scipy.stats import binom, fisher_exact
 
 from rlnotes.chapters.c08 import readings
 from rlnotes.chapters.c08.live import SHARES, train
 from rlnotes.chapters.c08.ramble import SAMPLER, TASK, accuracy, gap_within, lengths
+from rlnotes.chapters.c10.rounds import start
 from rlnotes.estimators.baselines import group_mean, group_mean_std
 from rlnotes.exact import tokens
 from rlnotes.exact.group_gradients import group_moments
@@ -21,6 +22,7 @@ from rlnotes.lm.enumeration import every_prompt
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import token_logp
 from rlnotes.lm.warm_start import shipped_start
+from rlnotes.objectives.gates import Clip
 from rlnotes.studies import load_table, paired_interval
 from rlnotes.studies.tables import load_rows
 
@@ -188,6 +190,60 @@ def test_chapter_08_lengths_of_its_contest_grew_with_every_denominator_but_the_r
     grew = {row["method"]: row["grew"] for row in rows if row["grew"]}
     assert [grew[name] for name in readings.DENOMINATORS] == ["2 of 12", "10 of 12", "11 of 12"]
     assert grew["dr_grpo"] == "11 of 12" and all(row["start, greedy"] == "1.000" for row in rows)
+
+
+def test_chapter_08_at_equal_rates_the_loop_costs_little_until_the_response_mean_breaks():
+    lead = {row["rate"]: row["constant"] - row[readings.FIRST] for row in readings.tuning()}
+    assert [f"{lead[rate]:.3f}" for rate in ("0.00015", "0.0003", "0.0006", "0.0012")] == [
+        "0.011",
+        "0.013",
+        "0.012",
+        "0.020",
+    ]
+    assert lead["0.0012"] <= readings.MARGIN + 5e-4 and lead["0.0024"] > 0.1
+
+
+def test_chapter_08_at_equal_rates_and_steps_its_contest_shows_no_cost():
+    rows = readings.at_equal_steps()
+    assert [row["rate, to step"] for row in rows] == ["1e-4, 21", "2e-4, 21", "4e-4, 21", "8e-4, 21"]
+    assert max(abs(row["constant"] - row[readings.FIRST]) for row in rows) < 0.0035
+    assert all(row["token mean"] < row[readings.FIRST] + 0.001 for row in rows)
+
+
+def test_chapter_08_at_equal_rates_the_mean_length_of_its_contest_grew_more_rarely_with_the_response_mean():
+    table, grew = load_table("08_length"), dict.fromkeys(("grpo", "grpo constant"), 0)
+    for method, runs in table.tuning.items():
+        own = table.labels[method]
+        if own["recipe"] in grew and own["rate"] in ("1e-4", "2e-4", "4e-4", "8e-4"):
+            grew[own["recipe"]] += sum(last > first for first, last in map(readings.length_of, runs.values()))
+    assert grew == {"grpo": 1, "grpo constant": 11}
+    assert f"{fisher_exact([[2, 10], [10, 2]]).pvalue:.3f}" == "0.003"
+
+
+def test_chapter_08_a_rare_token_climbs_faster_than_gates_that_hold_it_would_let_it():
+    runs = readings.climbs()
+    passed = [next(step for step, found in run.items() if found >= 0.5) for run in runs]
+    assert sorted(passed) == [4] * 10 + [6] * 2
+    assert f"{min(run[2] for run in runs):.2f} {max(run[2] for run in runs):.2f}" == "0.22 0.35"
+    assert all(f"{run[0]:.3f}" == "0.021" for run in runs)
+
+
+@pytest.mark.slow
+def test_chapter_08_one_update_carries_a_rare_token_beyond_its_gate():
+    """The first update on a rollout of needle, by a quarter of it, at the rate of the contest."""
+    run, gate = start("needle"), Clip()
+    rollout = run.sample(32, 16, "train", seed=0)
+    advantages = group_mean_std(run.task.reward(rollout), 16)[:, None].expand(rollout.mask.shape)
+    right = rollout.tokens == run.task.solve(rollout.prompts).repeat_interleave(16, 0)
+    right &= rollout.mask & (advantages > 0) & (rollout.logp_behavior < -2)
+    logp, first = token_logp(run.model, rollout), slice(128)
+    terms = gate((logp - rollout.logp_behavior).exp(), advantages) * rollout.mask
+    (-(terms[first].sum(1) / rollout.mask[first].sum(1)).mean()).backward()
+    torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
+    torch.optim.AdamW(run.model.parameters(), 4e-4, (0.9, 0.95), weight_decay=0.0).step()
+    with torch.no_grad():
+        ratio = (token_logp(run.model, rollout) - rollout.logp_behavior).exp()[right]
+    assert ratio.mean().item() == pytest.approx(2.06, abs=0.1) and (ratio > 1.2).float().mean() > 0.8
 
 
 def test_chapter_08_beyond_its_steps_the_constant_passes_the_line_over_all_and_within_groups():

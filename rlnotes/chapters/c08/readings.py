@@ -107,8 +107,9 @@ def accuracy_in_short(role: str) -> Rows:
     for name in DENOMINATORS:
         runs = live(role, name)
         mean, last = (np.array([take(run["accuracy"]) for run in runs]) for take in (np.mean, lambda x: x[-1]))
-        row: dict[str, Any] = {"denominator": name, "rate": f"{runs[0]['rate']:g}", "mean": float(mean.mean())}
+        row: dict[str, Any] = {"denominator": name, "rate": f"{runs[0]['rate']:g}"}
         row["end"] = f"{last.mean():.3f} ± {last.std(ddof=1) / len(last) ** 0.5:.3f}"
+        row["mean"] = float(mean.mean())
         if name != FIRST:
             theirs = np.array([np.mean(run["accuracy"]) for run in live(role, FIRST)])
             row["ahead"] = f"{(mean > theirs).sum()} of {len(mean)}"
@@ -281,23 +282,29 @@ def contest_tuning() -> Rows:
 
 
 def at_equal_steps() -> Rows:
-    """Mean accuracy of the contest's runs on ramble up to the last step that all of them have made."""
+    """Mean accuracy of the contest's tuning runs on ramble by rate, up to the last step that all of them have made, at
+    the rates that all have tried.
+    """
     table = load_table("08_length")
     runs = {
-        CONTEST[own["recipe"]]: (own["rate"], list(table.rows[method].values()))
-        for method, own in table.labels.items()
-        if method in table.rows and own["recipe"] != "untrained"
+        (table.labels[method]["rate"], CONTEST[table.labels[method]["recipe"]]): list(each.values())
+        for method, each in table.tuning.items()
     }
-    last = int(min(run["step"][-1] for _, each in runs.values() for run in each))
+    last = int(min(run["step"][-1] for each in runs.values() for run in each))
     found: Rows = []
-    for name in (name for name in CONTEST.values() if name in runs):
-        rate, each = runs[name]
-        means = []
-        for run in each:
-            measured = ~np.isnan(run["accuracy"])
-            means.append(np.interp(np.arange(last + 1), run["step"][measured], run["accuracy"][measured]).mean())
-        found.append({"method": name, "rate": rate, f"mean, to step {last}": float(np.mean(means))})
+    for rate in sorted({rate for rate, name in runs if name == FIRST}, key=float):
+        row: dict[str, Any] = {"rate, to step": f"{rate}, {last}"}
+        for name in CONTEST.values():
+            if (rate, name) in runs:
+                row[name] = float(np.mean([_mean_up_to(run, last) for run in runs[rate, name]]))
+        found.append(row)
     return found
+
+
+def _mean_up_to(run: dict[str, np.ndarray], last: int) -> float:
+    """The mean accuracy of a run over its steps up to ``last``; between two measurements a straight line is taken."""
+    measured = ~np.isnan(run["accuracy"])
+    return float(np.interp(np.arange(last + 1), run["step"][measured], run["accuracy"][measured]).mean())
 
 
 def upper_ends_by_rate(rates: Sequence[str] = ("4e-4", "8e-4")) -> Rows:
@@ -312,6 +319,18 @@ def upper_ends_by_rate(rates: Sequence[str] = ("4e-4", "8e-4")) -> Rows:
                     row[shown] = float(apart.mean(method, "accuracy").mean())
             found.append(row)
     return found
+
+
+def climbs(upper_end: str = "0.2") -> list[dict[int, float]]:
+    """Of each run on needle with an upper end of the clip the accuracy by step, at the steps that measured it. At the
+    start it is near the probability of a right token.
+    """
+    table, recipes = load_table("08_wider_clip"), {shown: recipe for recipe, shown in UPPER_ENDS.items()}
+    (method,) = (name for name in table.where(task="needle", recipe=recipes[upper_end]) if name in table.rows)
+    return [
+        {int(step): float(found) for step, found in zip(run["step"], run["accuracy"], strict=True) if found == found}
+        for run in table.rows[method].values()
+    ]
 
 
 def rounds_a_step() -> Rows:
