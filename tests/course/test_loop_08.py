@@ -194,18 +194,14 @@ def test_chapter_08_lengths_of_its_contest_grew_with_every_denominator_but_the_r
 
 def test_chapter_08_at_equal_rates_the_loop_costs_little_until_the_response_mean_breaks():
     lead = {row["rate"]: row["constant"] - row[readings.FIRST] for row in readings.tuning()}
-    assert [f"{lead[rate]:.3f}" for rate in ("0.00015", "0.0003", "0.0006", "0.0012")] == [
-        "0.011",
-        "0.013",
-        "0.012",
-        "0.020",
-    ]
+    slow = [f"{lead[rate]:.3f}" for rate in ("0.00015", "0.0003", "0.0006", "0.0012")]
+    assert slow == ["0.011", "0.013", "0.012", "0.020"]
     assert lead["0.0012"] <= readings.MARGIN + 5e-4 and lead["0.0024"] > 0.1
 
 
 def test_chapter_08_at_equal_rates_and_steps_its_contest_shows_no_cost():
     rows = readings.at_equal_steps()
-    assert [row["rate, to step"] for row in rows] == ["1e-4, 21", "2e-4, 21", "4e-4, 21", "8e-4, 21"]
+    assert [(row["rate"], row["to step"]) for row in rows] == [(rate, 21) for rate in ("1e-4", "2e-4", "4e-4", "8e-4")]
     assert max(abs(row["constant"] - row[readings.FIRST]) for row in rows) < 0.0035
     assert all(row["token mean"] < row[readings.FIRST] + 0.001 for row in rows)
 

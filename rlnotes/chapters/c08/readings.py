@@ -293,7 +293,7 @@ def at_equal_steps() -> Rows:
     last = int(min(run["step"][-1] for each in runs.values() for run in each))
     found: Rows = []
     for rate in sorted({rate for rate, name in runs if name == FIRST}, key=float):
-        row: dict[str, Any] = {"rate, to step": f"{rate}, {last}"}
+        row: dict[str, Any] = {"rate": rate, "to step": last}
         for name in CONTEST.values():
             if (rate, name) in runs:
                 row[name] = float(np.mean([_mean_up_to(run, last) for run in runs[rate, name]]))
