@@ -21,6 +21,7 @@ from rlnotes.exact.token_gradients import flat, reward_gradient, softmax_policy
 from rlnotes.lm.enumeration import every_prompt
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import token_logp
+from rlnotes.lm.tasks.rare_tokens import Needle
 from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives.gates import Clip
 from rlnotes.studies import load_table, paired_interval
@@ -213,7 +214,8 @@ def test_chapter_08_at_equal_rates_the_mean_length_of_its_contest_grew_more_rare
         if own["recipe"] in grew and own["rate"] in ("1e-4", "2e-4", "4e-4", "8e-4"):
             grew[own["recipe"]] += sum(last > first for first, last in map(readings.length_of, runs.values()))
     assert grew == {"grpo": 1, "grpo constant": 11}
-    assert f"{fisher_exact([[2, 10], [10, 2]]).pvalue:.3f}" == "0.003"
+    _, chance = fisher_exact([[2, 10], [10, 2]])
+    assert f"{chance:.3f}" == "0.003"
 
 
 def test_chapter_08_a_rare_token_climbs_faster_than_gates_that_hold_it_would_let_it():
@@ -230,6 +232,7 @@ def test_chapter_08_one_update_carries_a_rare_token_beyond_its_gate():
     run, gate = start("needle"), Clip()
     rollout = run.sample(32, 16, "train", seed=0)
     advantages = group_mean_std(run.task.reward(rollout), 16)[:, None].expand(rollout.mask.shape)
+    assert isinstance(run.task, Needle)
     right = rollout.tokens == run.task.solve(rollout.prompts).repeat_interleave(16, 0)
     right &= rollout.mask & (advantages > 0) & (rollout.logp_behavior < -2)
     logp, first = token_logp(run.model, rollout), slice(128)
