@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from rlnotes.chapters.c06.exercises import ALARM, FALL, LOG
 from rlnotes.chapters.c06.readings import HIDDEN, HIDDEN_SEED, without_names
+from rlnotes.logs.stored_logs import stored_log
 from rlnotes.notebook.exercise import find, grade
 from rlnotes.studies.tables import load_rows
 
@@ -83,14 +85,17 @@ def test_the_smaller_ratio_is_what_was_given():
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ((2, 5), "above 0.1? The 5 is right"),
-        ((2, 7), "second number is wrong, too"),
-        ((1, 5), "the 5 is right"),
-        ((1, 4), "both numbers"),
-        ((5, 0), "first the falls"),
-        ((0, 6), "first number is right"),
-        ((0, 14), "14 is how many other rounds"),
-        ("0, 5", "2 things are asked for"),
+        ((4, 4), "The second 4 is right"),
+        ((4, 1), "first the falls"),
+        ((4, 7), "second number is wrong, too"),
+        ((2, 3), "with the row before"),
+        ((1, 5), "in all: one of them fell"),
+        ((1, 15), "how many other rounds there are"),
+        ((1, 16), "how many rounds did not fall"),
+        ((1, 3), "first number is right. Count the other"),
+        ((0, 5), "it rings over one of the four"),
+        ((2, 4), "the 4 is right"),
+        ("1, 4", "2 things are asked for"),
         (5, "2 things are asked for"),
     ],
 )
@@ -99,9 +104,26 @@ def test_another_count_of_alarms_is_answered_with_what_it_counts(answer: Any, sa
     assert verdict.status == "wrong" and said in verdict.reason
 
 
-@pytest.mark.parametrize("answer", [(0, 5), [0, 5.0]])
-def test_the_alarm_rings_over_no_fall(answer: Any):
+@pytest.mark.parametrize("answer", [(1, 4), [1, 4.0]])
+def test_the_alarm_rings_over_one_fall_of_four(answer: Any):
     assert grade(find("06.2"), answer).status == "right"
+
+
+def test_the_log_of_the_alarm_is_read_as_the_solution_says():
+    """Which rounds fell and rang; three decimals, as the page shows, are enough to tell. Compared with the row before,
+    as a reader might, the count is another one.
+    """
+    rows = stored_log(LOG).rows()
+    change = np.diff([row["reward"] for row in rows])
+    rings = np.array([row["no_gradient"] for row in rows]) > ALARM
+    assert [i + 1 for i in np.flatnonzero(change < -FALL)] == [3, 7, 10, 18]
+    assert [i + 1 for i in np.flatnonzero(rings)] == [2, 3, 4, 5, 11]
+    assert [round(rows[i - 1]["no_gradient"], 3) for i in (3, 7, 10, 18)] == [0.163, 0.017, 0.012, 0.005]
+    assert (int(change.argmax()) + 1, round(change.max(), 2)) == (4, 0.50)
+    assert min(abs(change + FALL).min(), min(abs(row["no_gradient"] - ALARM) for row in rows)) > 0.001
+    late = change < -FALL
+    assert (int((late & rings[1:]).sum()), int((~late & rings[1:]).sum())) == (2, 3)
+    assert stored_log(LOG).path.parent.name == "healthy_updates"
 
 
 @pytest.mark.parametrize(

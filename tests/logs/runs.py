@@ -371,6 +371,13 @@ HEALTHY: tuple[Run, ...] = (
         note="four passes; entropy falls to 0.02 as accuracy rises",
         settings=PASSES,
     ),
+    OurRun(
+        name="healthy_updates",
+        half="tuning",
+        note="16 updates a round: clip share 0.1 to 0.2 as it learns, and the reward falls four times",
+        settings=OURS | dict(task="misled", steps=20, prompts=32, epochs=4, minibatches=4),
+        seed=1,
+    ),
 )
 REAL: tuple[Run, ...] = (
     RealRun(

@@ -18,7 +18,7 @@ def test_every_log_has_a_key_of_its_own_and_rows():
     assert {log.path.parent.name for log in logs.values()} == {entry["name"] for entry in make.manifest()}
     for key, log in logs.items():
         assert key == log.key == stored_log(key).key and key not in log.path.as_posix()
-        assert len(log.rows()) > 20 and all("step" in row for row in log.rows())
+        assert len(log.rows()) >= 20 and all("step" in row for row in log.rows())
 
 
 def test_what_a_chapter_shows_is_in_the_package():

@@ -2,12 +2,17 @@
 
 import re
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from rlnotes.logs.stored_logs import stored_log
 from rlnotes.notebook.exercise import Exercise
 from rlnotes.studies.tables import load_rows
+
+LOG = "b1e5"  # of exercise 06.2: 16 updates a round
+ALARM, FALL = 0.1, 0.05  # there: of the clip fraction, and of the reward
 
 
 @cache
@@ -21,15 +26,12 @@ def _factor_of_half_a_band() -> float:
 
 
 def _rings() -> tuple[int, int]:
-    """Over how many falls of the log an alarm above a clip fraction of 0.1 rings, and over how many other rounds."""
-    from rlnotes.chapters.c06.readings import FALL, one_log  # only here: it needs torch
-
-    before, falls, others = np.inf, 0, 0
-    for row in one_log(load_rows("06_clip")):
-        if row["clip_fraction"] > 0.1:
-            falls += before - row["accuracy"] > FALL
-            others += before - row["accuracy"] <= FALL
-        before = row["accuracy"]
+    """Over how many falls of the log the alarm rings, and over how many other rounds."""
+    falls = others = 0
+    for row, after in pairwise(stored_log(LOG).rows()):
+        if row["no_gradient"] > ALARM:
+            falls += row["reward"] - after["reward"] > FALL
+            others += row["reward"] - after["reward"] <= FALL
     return falls, others
 
 
@@ -217,26 +219,25 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=_rings,
         misconceptions={
-            "2 is how many rounds fell. At how many of those two is the clip fraction above 0.1? The 5 is right": (
-                2,
-                5,
+            "4 is how many rounds fell. At how many of these is the clip fraction above 0.1? The second 4 is right": (
+                (4, 4)
             ),
-            "2 is how many rounds fell. In how many of these is the clip fraction above 0.1? The second number is "
-            "wrong, too: count the other rounds above 0.1": (2, ...),
-            "the 5 is right. For the first number compare the accuracy of a round with that of the round before": (
+            "first the falls over which it rings, then the other rounds": (4, 1),
+            "4 is how many rounds fell. At how many of these is the clip fraction above 0.1? The second number is "
+            "wrong, too: count the other rounds above 0.1": (4, ...),
+            "you compared with the row before. A reward is drawn before its round's updates: what they did is in the "
+            "next row": (2, 3),
+            "the first number is right. 5 is over how many rounds it rings in all: one of them fell": (1, 5),
+            "the first number is right. That is how many other rounds there are: over how many is it above 0.1": (
                 1,
-                5,
+                15,
             ),
-            "compare the accuracy of a round with that of the round before, and then count both numbers once more": (
-                (1, ...)
-            ),
-            "the first number is right. 14 is how many other rounds there are: over how many of them is it above 0.1": (
-                (0, 14)
-            ),
-            "first the falls over which it rings, then the other rounds": (5, ...),
-            "the first number is right. Count the other rounds above 0.1 once more": (0, ...),
+            "the first number is right. That is how many rounds did not fall: over how many is it above 0.1": (1, 16),
+            "the first number is right. Count the other rounds above 0.1 once more": (1, ...),
+            "it rings over one of the four: compare the reward of each row above 0.1 with that of the next": (0, ...),
+            "the 4 is right. For the first number compare the reward of a row with that of the next": (..., 4),
         },
-        hints=("Mark the two rounds whose accuracy is more than 0.05 below the round before. Then read the column.",),
+        hints=("Mark the four rows whose next reward is more than 0.05 lower. Then read the other column there.",),
     ),
     "06.3": Exercise(
         cases=tuple(_PROBES.values()),

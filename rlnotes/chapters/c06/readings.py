@@ -139,18 +139,6 @@ def rounds_of(runs: Rows) -> dict[str, np.ndarray]:
     return found
 
 
-def one_log(rows: Rows) -> list[dict[str, Any]]:
-    """The rounds of one reported run of ``clip`` on misled, picked for its two falls, with the held-out accuracy after
-    each; round 0 is the start.
-    """
-    (run,) = (row for row in chosen(rows, "reported", "misled", "clip") if (row["start"], row["seed"]) == (1, 1))
-    logged = zip([0.0, *run["clipped"]], [0.0, *run["kl"]], run["sampled"], strict=True)
-    return [
-        {"round": k, "clip_fraction": round(clipped, 3), "kl_old": round(kl, 3), "accuracy": round(sampled, 2)}
-        for k, (clipped, kl, sampled) in enumerate(logged)
-    ]
-
-
 def by_clip_fraction(rows: Rows, tasks: Sequence[str]) -> list[dict[str, Any]]:
     """The rounds of ``clip`` at its best rate by their clip fraction: their mean change, in brackets how many,
     and how many fell of those that began at ``LEAST`` or more.
