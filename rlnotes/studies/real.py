@@ -14,6 +14,7 @@ import gc
 import json
 import platform
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +29,7 @@ import numpy as np
 import torch
 
 from rlnotes.bridge.real.config import RealConfig
+from rlnotes.bridge.real.questions import part, questions
 from rlnotes.files import csv_text, read_lines, replace_text, sole_writer
 from rlnotes.objectives import RECIPES
 from rlnotes.processes import end_with_parent
@@ -37,6 +39,7 @@ from rlnotes.studies.study import described
 from rlnotes.studies.verdicts import judge
 
 QUESTION = "With a real model: which objectives hold with eight updates a rollout, and behind a sampler of four bits?"
+DATASETS = ("chain_sum", "gcd", "letter_counting", "spell_backward")  # of reasoning-gym
 OBJECTIVES = ("pg_is", "stale_ppo", "minirl", "dppo_tv", "grpo")  # the first four differ in their gate or mask alone
 COLUMNS = (
     "reward", "right", "accuracy", "greedy", "pass_at_8", "loss", "entropy", "kl_steps",
@@ -65,8 +68,11 @@ FORM = Arm("paid for form", changes=dict(ALONE.changes, task="times-3", paid="fo
 EXACT = [Arm(name, "none", dict(recipe=name)) for name in OBJECTIVES]
 INT4 = [Arm(f"{name}, int4", "int4", dict(recipe=name, rollout_weights="int4", spread=4)) for name in OBJECTIVES]
 STALE = [Arm(f"{name}, stale", "stale", dict(recipe=name, refresh=8)) for name in OBJECTIVES[:4]]
+GYM = [
+    Arm(name, changes=dict(ALONE.changes, task=f"reasoning-gym/{name}", steps=40, heldout=2048)) for name in DATASETS
+]
 INT8 = [Arm(f"{name}, int8", "int8", dict(recipe=name, rollout_weights="int8", spread=4)) for name in OBJECTIVES[1:3]]
-KINDS = dict(alone=[ALONE], form=[FORM], exact=EXACT, int4=INT4, stale=STALE, int8=INT8)
+KINDS = dict(alone=[ALONE], form=[FORM], gym=GYM, exact=EXACT, int4=INT4, stale=STALE, int8=INT8)
 ARMS = {arm.name: arm for kind in KINDS.values() for arm in kind}
 
 
@@ -75,9 +81,8 @@ def jobs(seeds: int) -> Iterator[tuple[str, int]]:
     first = range(min(3, seeds))
     for seed in first:
         yield from ((arm.name, seed) for arm in (*EXACT, *INT4))
-    yield FORM.name, 0
     for seed in first:
-        yield from ((arm.name, seed) for arm in STALE)
+        yield from ((arm.name, seed) for arm in (FORM, *GYM, *STALE))
     for seed in range(3, seeds):
         yield from ((arm.name, seed) for arm in (*EXACT, *INT4))
     for seed in first:
@@ -133,7 +138,10 @@ def make(out: Path, base: RealConfig, end: float, job: tuple[str, int]) -> str:
         row: dict[str, Any] = {}
         lost = ""
         try:
+            start = trainer.pass_at(8)
             for row in trainer.run():
+                if trainer.step == 1:
+                    row["start_pass_at_8"] = start
                 if trainer.clipped is not None:
                     clipped += trainer.clipped
                 if trainer.step == trainer.config.steps:
@@ -161,19 +169,35 @@ def to_goal(rows: Iterable[dict[str, Any]], goal: float = GOAL) -> float | None:
     return None
 
 
+def commonest(task: str, n: int) -> tuple[str, float]:
+    """The answer that most of ``n`` held-out questions have, and their share: what a model gets that always says it.
+
+    >>> answer, share = commonest("add", 200)
+    >>> 0 < share < 0.1
+    True
+    """
+    generator, found = torch.Generator().manual_seed(0), Counter[str]()
+    while found.total() < n:
+        asked = questions(task).ask(generator)
+        found.update([asked.answer] * (part(asked) == "heldout"))
+    ((answer, most),) = found.most_common(1)
+    return answer, most / n
+
+
 def table(out: Path, base: RealConfig, seeds: int) -> tuple[str, dict[str, Any]]:
     """The table and its note, of the runs that are whole."""
     columns = ("method", "recipe", "task", "rollout", "rate", "seed", "step", "tokens", *COLUMNS)
     lines: list[list[Any]] = [[*columns]]
     methods: dict[str, dict[str, Any]] = {}
     clipped: dict[str, list[dict[str, Any]]] = {}
+    constant: dict[str, tuple[str, float]] = {}
     for arm in ARMS.values():
         config, sampled = replace(base, **arm.changes), []
         for seed in filter(partial(is_whole, out, arm.name), range(seeds)):
             *rows, end = rows_of(log_of(out, arm.name, seed))
             labels = (arm.name, config.recipe, config.task, arm.rollout, f"{config.learning_rate:g}", seed)
-            start = dict(step=0, tokens=0, accuracy=rows[0]["start_accuracy"], greedy=rows[0]["start_greedy"])
-            for row in (start, *rows):
+            begun = {name: rows[0].get(f"start_{name}", "") for name in ("accuracy", "greedy", "pass_at_8")}
+            for row in (dict(step=0, tokens=0) | begun, *rows):
                 numbers = [row["step"], row["tokens"], *(row.get(name, "") for name in COLUMNS)]
                 lines.append([*labels, *(f"{one:.5g}" if isinstance(one, float) else one for one in numbers)])
             sampled.append(rows[-1]["tokens"])
@@ -181,6 +205,8 @@ def table(out: Path, base: RealConfig, seeds: int) -> tuple[str, dict[str, Any]]
         if sampled:  # a table asks that each run has sampled as many
             choices = described(RECIPES[config.recipe])
             methods[arm.name] = dict(choices=choices, changes=arm.changes, tokens=min(sampled))
+            if arm in GYM:
+                constant[arm.name] = commonest(config.task, config.heldout)
     least = min((one["tokens"] for one in methods.values()), default=0)
     note = dict(
         comparison=dict(question=QUESTION, base=asdict(base), methods=methods, tokens=least),
@@ -191,6 +217,7 @@ def table(out: Path, base: RealConfig, seeds: int) -> tuple[str, dict[str, Any]]
             card=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         ),
         clipped=clipped,
+        commonest=constant,
     )
     return csv_text(lines), note
 
