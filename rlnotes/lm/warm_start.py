@@ -42,6 +42,7 @@ _MISLED, _NEEDLE, _LEDGER = (
     dict(task="needle", size=4),
     dict(task="ledger", size=64),
 )
+_EXPERTS = _MISLED | dict(preset="moe-top1")
 
 # The warm start of a task whose examples are half wrong stops by its length: their accuracy has a ceiling of 1/2.
 SHIPPED = (
@@ -52,6 +53,8 @@ SHIPPED = (
     Start(dict(task="renamed", size=6)),
     Start(_MISLED),
     *(Start(_MISLED, number, number, Misled(5, mistaken)) for number, mistaken in enumerate(MILDER, 1)),
+    Start(_EXPERTS),
+    *(Start(_EXPERTS, number, number, Misled(5, mistaken)) for number, mistaken in enumerate(MILDER, 1)),
     *(Start(_NEEDLE, number, number) for number in range(3)),
     *(
         Start(_LEDGER, number, seed) for number, seed in enumerate((0, 1, 4))

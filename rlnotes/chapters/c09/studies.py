@@ -70,3 +70,13 @@ STUDIES["09_drift"] = contest(
     {f"{task} int4": on(task, rollout_weights="int4") for task in ("misled", "ledger")},
     own=_DRIFTING,
 )
+# A mixture of experts: an update that sends a token to another expert makes its ratio jump. Replayed, it cannot.
+STUDIES["09_experts"] = contest(
+    "On a mixture of experts ratios jump: are those of responses the better ones, with replayed routes and without?",
+    ("gspo", "gspo 0.03"),
+    {
+        "misled experts": on("misled", preset="moe-top1"),
+        "misled experts, replayed": on("misled", preset="moe-top1", routing_replay=True),
+    },
+    own=_WIDTHS,
+)
