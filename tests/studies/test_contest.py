@@ -139,14 +139,14 @@ def test_a_contest_may_have_objectives_and_settings_of_its_own():
 CONTESTS = {name: study for name, study in COMPARISONS.items() if study.first}
 
 
-def test_studies_with_tuning_are_for_batches_on_a_gpu_but_for_three():
+def test_studies_with_tuning_are_for_batches_on_a_gpu_but_for_four():
     """Whose runs are made one by one, on the cores of a processor."""
     found = set()
     for name, study in CONTESTS.items():
         for method, one in study.methods.items():
             if one.labels["rate"] == study.first[0] and alone(study.config(method, 0), one.choices):
                 found.add(name)
-    assert found == {"07_penalties", "08_dynamic", "12_versions"}
+    assert found == {"07_penalties", "08_dynamic", "09_experts", "12_versions"}
 
 
 def test_a_table_is_of_its_terms():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from rlnotes.studies.contest import contest, on
 from rlnotes.studies.stability import PROTOCOL, laboratory
 from rlnotes.studies.study import Study
 
@@ -59,4 +60,17 @@ STUDIES["16_gpu"] = laboratory(
     (3e-5, 1e-4, 3e-4),
     question="Behind old weights, and on a larger model: which objectives hold?",
     base=replace(PROTOCOL, preset="medium", device="cuda"),
+)
+
+# A contest of the same objectives at learning rates that are not at an end of a grid, on a task whose greedy answer is
+# wrong at the start.
+STUDIES["16_contest"] = contest(
+    "Behind a copy of four bits, behind old weights, and with neither: which objectives hold at their own rates?",
+    (*(name for name in _UNSTABLE if name != "clip_higher"), *_MINIMAL),
+    {
+        "misled": on("misled"),
+        "misled int4": on("misled", rollout_weights="int4"),
+        "misled lag 64": on("misled", lags=(64,)),
+    },
+    clipped="clip_higher",
 )
