@@ -248,6 +248,27 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     assert 0.16 < max(map(np.nanmax, old)) < 0.175
 
 
+def test_chapter_18_what_the_deeper_page_says_of_other_tasks():
+    from rlnotes.chapters.c18 import readings
+
+    table = readings.table()
+    commonest = {name: share for name, (_, share) in table.settings["commonest"].items()}
+    sampled, pass_8 = (
+        {name: np.array([*readings.ends(name, metric).values()]) for name in (*commonest, "paid for form")}
+        for metric in ("accuracy", "pass_at_8")
+    )
+    assert all(len(own) == 3 for own in sampled.values())
+    assert sampled["chain_sum"].min() > 0.43 and commonest["chain_sum"] < 0.02
+    assert table.start("chain_sum", "pass_at_8").max() < 0.065 and pass_8["chain_sum"].min() > 0.57
+    for end in (sampled, pass_8, {name: np.array([*readings.ends(name, "greedy").values()]) for name in sampled}):
+        assert end["letter_counting"] == pytest.approx(commonest["letter_counting"], abs=0.002)
+    assert sampled["gcd"].min() > 0.45 > commonest["gcd"] and (pass_8["gcd"] - sampled["gcd"]).max() < 0.1
+    right = [round(float(np.nansum(own["right"]) * 512)) for own in table.rows["spell_backward"].values()]
+    assert right == [0, 1, 1]
+    for own in table.rows["paid for form"].values():
+        assert own["reward"][-1] == 0.5 and np.nansum(own["right"]) == 0
+
+
 def test_chapter_18_a_copy_on_a_grid_fitted_anew_moves_and_follows_badly():
     """Solution 18.4: weights on the grid, each moved by what eight updates can do at most."""
     import torch

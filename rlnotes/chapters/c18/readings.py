@@ -138,6 +138,22 @@ def rates(kind: str) -> Rows:
     return found
 
 
+def other_tasks() -> Rows:
+    """A row for each run on four datasets of reasoning-gym, and for those that are paid for the form of an answer: its
+    start, as far as it is known, its end, and what a model gets that always gives the commonest answer.
+    """
+    commonest, found = table().settings["commonest"], Rows()
+    for name in (*commonest, "paid for form"):
+        for seed, own in table().rows[name].items():
+            row: dict[str, Any] = {"task": name, "seed": seed}
+            for metric, title in (("accuracy", "sampled"), ("greedy", "greedy"), ("pass_at_8", "pass@8")):
+                measured = own[metric][~np.isnan(own[metric])]
+                row[title] = f"{measured[0]:.3f} to {measured[-1]:.3f}"
+            one = f"{commonest[name][1]:.3f} ({commonest[name][0]!r})" if name in commonest else ""
+            found.append(row | {"one answer to all": one, "paid at the end": float(own["reward"][-1])})
+    return found
+
+
 def clipped(*names: str, most: int = 2) -> Rows:
     """Two rows for each arm, for good tokens and bad ones: of those counted how many it stops, and which most often.
 
