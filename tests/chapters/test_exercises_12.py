@@ -43,6 +43,8 @@ BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "probabilities": (lambda logp, version: np.exp(np.choose(version, logp)), "logarithms are asked for"),
     "most": (of_rows(lambda version: np.array([np.bincount(row).argmax() for row in version])), "most of them"),
+    "likeliest version": (lambda logp, version: logp.max(0), "gives it most"),
+    "mean of versions": (lambda logp, version: logp.mean(0), "One version wrote"),
     "versions alone": (lambda logp, version: logp[version], "of shape (responses, tokens)"),
     "oldest": (of_rows(lambda version: version.min(1)), ""),
 }
@@ -65,12 +67,13 @@ def test_the_version_that_began_is_what_was_given():
     [
         ("12.1", "a", "undo what others did"),
         ("12.1", "c", "come back"),
-        ("12.2", (19, 4), "where the reward falls"),
-        ("12.2", (16, 4), "from an earlier round on"),
-        ("12.2", (15, 32), "lag in updates"),
-        ("12.2", (15, 8), "how many updates a round has"),
-        ("12.2", (4, 15), "first the round"),
-        ("12.2", (15, 5), "at 8 updates a round"),
+        ("12.2", (20, 2, 15), "S is above 0.1 again"),
+        ("12.2", (6, 15, 15), "U is above 0.05 again"),
+        ("12.2", (2, 6, 15), "first the alarm on S"),
+        ("12.2", (6, 2, 11), "a round of this run has 8"),
+        ("12.2", (6, 2, 23), "older than it"),
+        ("12.2", (6, 2, 19), "came after"),
+        ("12.2", (6, 2, 32), "count 32 updates back"),
         ("12.5", (0.46875, 0.5), "only half"),
         ("12.5", (0.23, 0.25), "left of half"),
         ("12.5", (0.117, 0.5), "before any change"),
@@ -78,6 +81,7 @@ def test_the_version_that_began_is_what_was_given():
         ("12.5", (0.5, 0.5), "left on the way"),
         ("12.5", (0.234, 0.234), "old version again"),
         ("12.5", (0.5, 0.234), "first for good"),
+        ("12.5", (0.23, 1), "current version, too"),
         ("12.5", (0.23, 0.75), "followed by an old one"),
         ("12.5", (0.23, 0.73), "do not add up"),
         ("12.5", (0.23, 0.34), "began fresh"),
@@ -86,7 +90,8 @@ def test_the_version_that_began_is_what_was_given():
         ("12.6", (80, 66), "that is sampling"),
         ("12.6", (80, 176), "both run at once"),
         ("12.6", (80, 170), "rounds of the clip"),
-        ("12.6", (80, 50), "rounds with fresh data"),
+        ("12.6", (80, 50), "the clip on fresh data"),
+        ("12.6", (80, 60), "unclipped on fresh data"),
         ("12.6", (80, 116), "last round of learning"),
         ("12.6", (96, 110), "unclipped on fresh data"),
     ],
@@ -101,8 +106,8 @@ def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, sa
     [
         ("12.1", "b"),
         ("12.1", "(b)"),
-        ("12.2", (15, 4)),
-        ("12.2", [15, 4.0]),
+        ("12.2", (6, 2, 15)),
+        ("12.2", [6, 2.0, 15]),
         ("12.5", (0.23, 0.5)),
         ("12.5", (15 / 64, 1 / 2)),
         ("12.5", (0.5 * (1 - 0.5**4) / (0.5 * 4), 0.5)),
@@ -120,9 +125,9 @@ def tv(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 STALENESS: dict[str, tuple[Callable[..., Any], str]] = {
-    "twice": (lambda d, p, c: (d * np.abs(p - c).sum(-1).T).sum(), "half of the sum"),
+    "twice": (lambda d, p, c: (d * np.abs(p - c).sum(-1)).sum(), "half of the sum"),
     "average policy": (
-        lambda d, p, c: (d.sum(1) * tv(np.einsum("si,isa->sa", d, p) / d.sum(1, keepdims=True), c)).sum(),
+        lambda d, p, c: (d.sum(0) * tv(np.einsum("is,isa->sa", d, p) / d.sum(0)[:, None], c)).sum(),
         "average policy",
     ),
     "unweighted": (lambda d, p, c: tv(p, c).mean(), "weigh with d"),
@@ -139,6 +144,6 @@ def test_a_mutant_of_staleness_is_named(name: str):
 
 def test_staleness_is_right_by_einsum_too():
     def staleness(d, policies, current):
-        return np.einsum("si,is->", d, tv(policies, current))
+        return np.einsum("is,is->", d, tv(policies, current))
 
     assert grade(find("12.3"), staleness).status == "right"

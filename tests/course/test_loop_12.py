@@ -12,6 +12,7 @@ from rlnotes.chapters.c12 import readings
 from rlnotes.chapters.c12.live import SEEDS as STORED
 from rlnotes.chapters.c12.live import train
 from rlnotes.chapters.c12.promise import Path, fixed_prompts
+from rlnotes.chapters.c12.shift import ARMS
 from rlnotes.chapters.c12.token_bounds import random_promises
 from rlnotes.exact import mdp as exact
 from rlnotes.exact import mixtures
@@ -26,7 +27,9 @@ from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives import GRPO
 from rlnotes.studies import load_table, paired_interval
+from rlnotes.studies.tables import load_rows
 
+SHIFTED = {(feed, readings.TITLES[recipe]) for feed, recipe in ARMS}
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
 
@@ -191,9 +194,12 @@ def test_chapter_12_what_its_stored_rounds_show():
     for arm in ("all old", "all old, half the rate", "all old, half the lag"):
         times = readings.times_a_round(arm)
         assert times.min() > 1.5 and times.max() < 4.5
-    first = {row["arm"]: row["rounds to 0.5"] for row in readings.distances()}
-    assert (first["fresh"], first["all old, one round"]) == ("5 (3 to 7)", "7.5 (5 to 11)")
-    ends = sorted(run["J"][-1] + run["change"][-1] for run in readings.live("all old, one round"))
+    first = {(row["runs"][:4], row["data"]): row["rounds to 0.5"] for row in readings.choices()}
+    assert first["loop", "fresh"] == "5 (3 to 7)" and first["loop", "all old, one round"] == "7.5 (5 to 11)"
+    assert first["loop", "all old"].startswith("20.5 ") and first["loop", "all old, half the lag"].startswith("13 ")
+    slow = {row["arm"]: row["J at the end"] for row in readings.distances()}
+    assert slow["fresh, half the rate"] == "0.97 to 0.98" and slow["all old, half the rate"] == "0.36 to 0.67"
+    ends = sorted(readings.J_of(run)[-1] for run in readings.live("all old, one round"))
     assert ends[0] < 0.01 and ends[1] > 0.94, "one of six runs died"
 
 
@@ -207,6 +213,7 @@ def test_chapter_12_what_its_contest_is_said_to_show():
     assert word("all old", "clip", fresh) == word("all old", "unclipped", fresh) == "worse"
     assert word("half old", "clip", fresh) == word("old in parts", "clip", fresh) == "not told"
     assert word("all old", "unclipped", here) == "better" and word("half old", "unclipped", here) == "worse"
+    assert readings.ends_told() == "-0.034 [-0.133, +0.064]  not told"
     deaths = [rows[key]["died"] for key in (("all old", "clip"), ("half old", "clip"), ("half old", "unclipped"))]
     assert deaths == ["4 of 12", "0 of 12", "4 of 12"]
 
@@ -214,7 +221,17 @@ def test_chapter_12_what_its_contest_is_said_to_show():
 def test_chapter_12_before_a_fall_the_distance_does_not_tell_runs_that_will_die():
     *arms, whole = readings.before_the_fall()
     assert [row["died"] for row in arms] == [f"{n} of 12" for n in (0, 4, 1, 0, 4, 0)]
-    assert [*whole.values()][2:] == ["9 of 72", "8 of 9", "63 of 63", "6 of 9", "63 of 63", "41 of 75"]
+    assert [*whole.values()][2:] == ["9 of 72", "8 of 9", "63 of 63", "6 of 9", "63 of 63", "41 of 75", "31 of 75"]
+
+
+def test_chapter_12_runs_with_their_update_shift_are_those_of_the_contest():
+    table = load_table("12_versions")
+    own, runs = readings.chosen(table), load_rows("12_shift")
+    for run in runs:
+        _, stored = table.curves(own[run["feed"], run["objective"]], "accuracy")[run["seed"]]
+        assert run["accuracy"] == pytest.approx(stored[1:], abs=2e-4)
+    died = [row["died"] for row in readings.before_the_fall() if (row["feed"], row["objective"]) in SHIFTED]
+    assert len(runs) == 36 and died == ["4 of 12", "1 of 12", "4 of 12"], "all runs that died are among them"
 
 
 def test_chapter_12_what_its_narrow_interval_and_its_rates_hang_on():

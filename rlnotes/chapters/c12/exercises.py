@@ -20,31 +20,33 @@ def _how_many_times() -> str:
 
 # --- 12.2
 
-CALM = 0.02  # of S, in the log
+FAR, LARGE, FALLEN = 0.1, 0.05, 19  # the alarms on S and on U; the round whose rollouts are asked for
 
 
-def _when_it_turned() -> tuple[int, int]:
-    """The first round from which S stays above ``CALM``, and by how many rounds the rollouts are late."""
+def _what_rang() -> tuple[int, int, int]:
+    """The first rounds with S above ``FAR`` and with U above ``LARGE``, and whose weights wrote those of ``FALLEN``."""
     rows = stored_log("1317").rows()
-    calm = max(int(row["step"]) for row in rows if row["staleness"] <= CALM)
-    return calm + 1, int(rows[-1]["lag"]) // 8  # two passes over four minibatches
+    rang = (
+        next(int(row["step"]) for row in rows if row[column] > limit)
+        for column, limit in (("staleness", FAR), ("update_shift", LARGE))
+    )
+    return *rang, FALLEN - int(rows[FALLEN - 1]["lag"]) // 8  # two passes over four minibatches
 
 
 # --- 12.3
 
-_D = np.array([[0.1, 0.4], [0.3, 0.2]])
+_D = np.array([[0.1, 0.3], [0.4, 0.2]])  # versions, states
 _POLICIES = np.array([[[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]], [[0.2, 0.3, 0.5], [0.3, 0.3, 0.4]]])
 _CURRENT = np.array([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])
-_SMALL = (np.array([[0.2, 0.8]]), np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), np.array([[0.5, 0.5]]))
+_SMALL = (np.array([[0.2], [0.8]]), np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), np.array([[0.5, 0.5]]))
 
 
 def _staleness_by_walking(d: np.ndarray, policies: np.ndarray, current: np.ndarray) -> float:
     """Pair by pair; the TV is what the current policy gives more, action by action."""
     total = 0.0
-    for s in range(d.shape[0]):
-        for i in range(d.shape[1]):
-            more = [max(0.0, float(current[s, a] - policies[i, s, a])) for a in range(current.shape[1])]
-            total += d[s, i] * sum(more)
+    for i, s in product(*map(range, d.shape)):
+        more = [max(0.0, float(current[s, a] - policies[i, s, a])) for a in range(current.shape[1])]
+        total += d[i, s] * sum(more)
     return total
 
 
@@ -54,12 +56,12 @@ def _tv(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 # --- 12.4
 
-_LOGP = np.log(np.random.default_rng(12).uniform(0.05, 0.95, (3, 3, 4))).round(2)  # versions, responses, tokens
+_LOGP = np.log(np.random.default_rng(12).uniform(0.05, 0.95, (3, 2, 3))).round(2)  # versions, responses, tokens
 WRITERS: dict[str, list[list[int]]] = {
-    "whole responses": [[0] * 4, [2] * 4, [1] * 4],
-    "one change on the way": [[0, 0, 1, 1], [2, 2, 2, 2], [1, 2, 2, 2]],
-    "a change and back": [[0, 1, 0, 0], [1, 1, 1, 1], [2, 0, 2, 2]],
-    "anew at each token": [[0, 1, 2, 0], [2, 1, 0, 1], [1, 0, 1, 2]],
+    "whole responses": [[0] * 3, [2] * 3],
+    "one change on the way": [[0, 0, 1], [1, 2, 2]],
+    "a change and back": [[0, 1, 0], [2, 0, 2]],
+    "anew at each token": [[0, 2, 1], [2, 1, 0]],
 }
 
 
@@ -149,23 +151,17 @@ EXERCISES: dict[str, Exercise] = {
     ),
     "12.2": Exercise(
         cases=((),),
-        oracle=_when_it_turned,
+        oracle=_what_rang,
         misconceptions={
-            "the second number is right. 19 is where the reward falls; the distance S left its calm before": (19, 4),
-            "the second number is right. There S is above 0.02, and comes back: early rounds go far, too": (2, 4),
-            "the second number is right. There S is above 0.02, and comes back in the next row": (11, 4),
-            "the second number is right. S stays above 0.02 from an earlier round on": (16, 4),
-            "the first number is right. 32 is the lag in updates; a round has 8 of them": (15, 32),
-            "the first number is right. 8 is how many updates a round has; the lag is 32 of them": (15, 8),
-            "the lag is 32 updates, and a round has 8 of them: by how many rounds is that?": (..., 32),
-            "19 is where the reward falls. The distance S left its calm before": (19, ...),
-            "first the round, then how late the reward is": (4, 15),
-            "the first number is right. The lag is 32 updates; by how many rounds is that, at 8 updates a round?": (
-                15,
-                ...,
-            ),
+            "first the alarm on S, then that on U": (2, 6, ...),
+            "the first number: that is where S is above 0.1 again. It was before": (20, ..., ...),
+            "the second number: that is where U is above 0.05 again. It was before": (..., 15, ...),
+            "the third number: the rollouts are 32 updates old, and a round of this run has 8 of them": (..., ..., 11),
+            "the third number: the rollouts of a round are older than it": (..., ..., 23),
+            "the third number: those weights came after the rollouts were written": (..., ..., 19),
+            "the third number is a round: count 32 updates back, at 8 a round": (..., ..., 32),
         },
-        hints=("Read S from the end: down to which row is every number above 0.02?",),
+        hints=("Go down to the first number above the limit. How many rounds are 32 updates, at 8 a round?",),
     ),
     "12.3": Exercise(
         cases=(_SMALL, (_D, _POLICIES, _CURRENT)),
@@ -175,14 +171,14 @@ EXERCISES: dict[str, Exercise] = {
                 2 * _staleness_by_walking(d, p, c)
             ),
             "this is the distance to the average policy; errors in opposite directions hide in it": lambda d, p, c: (
-                d.sum(1) * _tv(np.einsum("si,isa->sa", d, np.asarray(p)) / d.sum(1, keepdims=True), np.asarray(c))
+                d.sum(0) * _tv(np.einsum("is,isa->sa", d, np.asarray(p)) / d.sum(0)[:, None], np.asarray(c))
             ).sum(),
             "every pair of state and version counts equally here; weigh with d": lambda d, p, c: _tv(
                 np.asarray(p), np.asarray(c)
             ).mean(),
             "this is the largest distance; S is a mean": lambda d, p, c: _tv(np.asarray(p), np.asarray(c)).max(),
-            "state and version are taken to be independent: d[s, i] is not d[s] times d[i]": lambda d, p, c: (
-                np.outer(d.sum(1), d.sum(0)) * _tv(np.asarray(p), np.asarray(c)).T
+            "state and version are taken to be independent: d[i, s] is not d[i] times d[s]": lambda d, p, c: (
+                np.outer(d.sum(1), d.sum(0)) * _tv(np.asarray(p), np.asarray(c))
             ).sum(),
         },
         hints=("A distance for each state and each version first, of shape (versions, states). Then the mean by d.",),
@@ -206,6 +202,10 @@ EXERCISES: dict[str, Exercise] = {
             "that is a mean of log-probabilities by the shares of the versions. One version wrote each token": (
                 lambda logp, version: (logp * _shares(logp, version)).sum(0)
             ),
+            "that takes for each token the version that gives it most. It need not be the one that wrote": (
+                lambda logp, version: logp.max(0)
+            ),
+            "that takes the mean of all versions. One version wrote each token": lambda logp, version: logp.mean(0),
             "these are probabilities; their logarithms are asked for": lambda logp, version: np.exp(
                 np.take_along_axis(logp, version[None], 0)[0]
             ),
@@ -228,6 +228,7 @@ EXERCISES: dict[str, Exercise] = {
                 0.234375,
                 0.234375,
             ),
+            "the second number: a draw may give the current version, too": (..., 1.0),
             "the second number: 0.75 is the chance that an old token is followed by an old one": (..., 0.75),
             "the second number: draws take old versions away, too. The two shares do not add up": (..., 0.734375),
             "the second number: responses that began fresh may be given the old version": (..., 0.341796875),
@@ -253,14 +254,18 @@ EXERCISES: dict[str, Exercise] = {
                 _rounds()[1] * LEARN,
             ),
             "the second number: with a queue both run at once": lambda: (..., _rounds()[1] * (SAMPLE + LEARN)),
-            "the second number: those are the rounds of the clip; unclipped took fewer": lambda: (
+            "the second number: those are the rounds of the clip; unclipped was there sooner": lambda: (
                 ...,
                 _rounds()[2] * SAMPLE,
             ),
-            "the second number: those are the rounds with fresh data": lambda: (..., _rounds()[0] * SAMPLE),
+            "the second number: those are the rounds of the clip on fresh data": lambda: (..., _rounds()[0] * SAMPLE),
             "the second number: a last round of learning is in it, which is fair. Asked is the pace: rounds times the "
             "slower of the two": lambda: (..., _rounds()[1] * SAMPLE + LEARN),
-            "the first number: those are the rounds of unclipped on fresh data; the clip is asked for": lambda: (
+            "the second number: those are the rounds of unclipped on fresh data": lambda: (
+                ...,
+                _fresh_unclipped() * SAMPLE,
+            ),
+            "the first number: those are the rounds of unclipped on fresh data; the clip was there sooner": lambda: (
                 _fresh_unclipped() * (SAMPLE + LEARN),
                 ...,
             ),

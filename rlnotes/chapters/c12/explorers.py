@@ -1,16 +1,88 @@
-"""The explorers of chapter 12: two versions that answer, and trust regions that do not meet."""
+"""The explorers of chapter 12: its stored loop, two versions that answer, and trust regions that do not meet."""
 
+import json
+from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from rlnotes.bounds.twice_closed_forms import promises
 from rlnotes.notebook.explorer import Axes, Control, Drawn, ExactModel, ExplorerModel, Panel
+from rlnotes.studies.tables import load_rows
 
+SEEDS, ROUNDS = 6, 24  # of the stored loop
+LAGGING = (  # its arms as they are told here, with what is fresh at the same rate
+    ("fresh", "fresh", "fresh"),
+    ("all old, one round", "one round behind", "fresh"),
+    ("all old, half the lag", "four rounds behind", "fresh"),
+    ("all old", "eight rounds behind", "fresh"),
+    ("half old", "half of it eight rounds behind", "fresh"),
+    ("all old, half the rate", "eight rounds behind, half the rate", "fresh, half the rate"),
+    ("fresh, half the rate", "fresh, half the rate", "fresh, half the rate"),
+)
 LONGEST = 50  # length of a trajectory
 CURRENT = 0.5  # the current version's chance of a right answer
 EDGES = (-0.03, 1.03)  # a little beyond all chances, so that a line on the edge is seen
 VERSIONS = np.array([[0.70, 0.20, 0.10], [0.15, 0.25, 0.60], [0.20, 0.75, 0.05]])  # policies in one state
+
+
+class LaggingExplorer(ExplorerModel):
+    """Left the accuracy of a stored run beside one on fresh data, right its distance to who wrote, among six runs."""
+
+    script = "lagging.js"
+    title = "The loop, stored"
+    controls = (
+        Control("arm", "data: 0 fresh; 1, 2, 3 old by 1, 4, 8 rounds; 4 half old; 5, 6 at half the rate", 0, 6, 1, 3),
+        Control("seed", "seed", 0, SEEDS - 1, 1, 0),
+        Control("round", "round", 1, ROUNDS, 1, 12),
+    )
+    panels = (
+        Axes("accuracy before the round", "round", "J, exact, on new prompts", (1, ROUNDS), (0, 1.02)),
+        Axes("distance to who wrote", "round", "S, total variation", (1, ROUNDS), (0, 0.32)),
+    )
+
+    def curves(self, **values: float) -> list[Panel]:
+        """From the rows that are stored."""
+        own, seed = _lagging()[int(values["arm"])], int(values["seed"])
+        rounds, S = np.arange(1, ROUNDS + 1), np.array(own["S"])
+        fresh = _lagging()[own["fresh"]]["J"][seed]
+        spread = (("this run", S[seed]), ("lowest of six", S.min(0)), ("highest of six", S.max(0)))
+        return [
+            [(own["title"], rounds, np.array(own["J"][seed])), ("fresh, same rate", rounds, np.array(fresh))],
+            [(label, rounds, y) for label, y in spread],
+        ]
+
+    def marks(self, **values: float) -> list[float]:
+        """At the round."""
+        return [values["round"]] * 2
+
+    def compute(self, values: dict[str, float]) -> str:
+        """The script, with the rows before it."""
+        return f"const RUNS = {json.dumps(_lagging())};\n{super().compute(values)}"
+
+    def alt(self, values: dict[str, float]) -> str:
+        """With the ends, and the range of S."""
+        (own, fresh), (S, low, high) = self.curves(**values)
+        ends = [f"{label} from {y[0]:.2f} to {y[-1]:.2f}" for label, _, y in (own, fresh)]
+        top = int(S[2].argmax())
+        return (
+            f"{super().alt(values)}. Left: {'; '.join(ends)}. Right: S of this run from {S[2][0]:.2f} to "
+            f"{S[2][top]:.2f} at round {top + 1}, then {S[2][-1]:.2f}; of six runs {low[2][8:].min():.2f} to "
+            f"{high[2][8:].max():.2f} from round 9 on."
+        )
+
+
+@cache
+def _lagging() -> list[dict[str, Any]]:
+    """Of each arm its title, the place of what is fresh at its rate, and J and S, a list over rounds for each seed."""
+    stored, found = load_rows("12_live"), []
+    names = [name for name, *_ in LAGGING]
+    for name, title, fresh in LAGGING:
+        runs = [run for run in stored if run["arm"] == name]
+        own = {column: [[round(x, 3) for x in run[column]] for run in runs] for column in ("J", "S")}
+        found.append({"title": title, "fresh": names.index(fresh)} | own)
+    return found
 
 
 class VersionsExplorer(ExplorerModel):
@@ -107,4 +179,8 @@ def _corners(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.append(around, around[:1], axis=0)
 
 
-EXPLORERS: dict[str, ExplorerModel] = {"versions": VersionsExplorer(), "regions": RegionsExplorer()}
+EXPLORERS: dict[str, ExplorerModel] = {
+    "lagging": LaggingExplorer(),
+    "versions": VersionsExplorer(),
+    "regions": RegionsExplorer(),
+}

@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from rlnotes.bounds.result import Bound
-from rlnotes.chapters.c12.live import ARMS
 from rlnotes.chapters.c12.readings import CLIPPED, FEEDS, TITLES, chosen, live, tuning_means
 from rlnotes.notebook.figures import STYLES, new_figure
 from rlnotes.studies.tables import load_table
@@ -20,11 +19,11 @@ def opening() -> tuple[Figure, str]:
     table, words = load_table("12_versions"), []
     own = chosen(table)
     for style, feed in zip(STYLES, FEEDS.values(), strict=False):
-        curves = table.curves(own[feed, CLIPPED], "accuracy")
-        whole = min(len(tokens) for tokens, _ in curves)  # measurements that all runs have
-        tokens, accuracy = (np.mean([curve[part][:whole] for curve in curves], 0) for part in (0, 1))
-        left.plot(tokens / 1000, accuracy, label=feed, markersize=4, markevery=3, **style)
-        words.append(f"{feed} from {accuracy[0]:.2f} to {accuracy[-1]:.2f}")
+        for tokens, accuracy in table.curves(own[feed, CLIPPED], "accuracy"):
+            left.plot(tokens / 1000, accuracy, color=style["color"], linewidth=0.6, alpha=0.4)
+        tokens, median, low, high = table.band(own[feed, CLIPPED], "accuracy")
+        left.plot(tokens / 1000, median, label=feed, markersize=4, markevery=3, linewidth=2, **style)
+        words.append(f"{feed} from {median[0]:.2f} to {median[-1]:.2f}, runs {low[-1]:.2f} to {high[-1]:.2f}")
     left.set(
         xlabel="tokens sampled (1000)",
         ylabel="accuracy, new prompts",
@@ -50,32 +49,10 @@ def opening() -> tuple[Figure, str]:
     right.set(xlim=(-WIDE, WIDE), ylim=(LOWEST, 2))
     right.legend(frameon=False, fontsize=8, loc="upper left")
     return figure, (
-        f"Left, mean accuracy of 12 runs each, with the clip: {'; '.join(words[:4])}. "
+        f"Left, median accuracy of 12 runs each, with the clip: {'; '.join(words[:4])}. "
         f"Right, rounds of six runs, all below the line where promised is true: {'; '.join(words[4:])}. Below -1 no "
         "accuracy can fall."
     )
-
-
-def lag_and_distance() -> tuple[Figure, str]:
-    """Left the lag, right the distance S over the rounds of the loop, where all data are old."""
-    figure, (left, right) = new_figure(2, width=4.2, height=2.8)
-    words = []
-    arms = [arm for arm in ARMS if arm not in ("fresh", "half old")]
-    for style, arm in zip(STYLES[1:], arms, strict=False):
-        lag, S = (np.array([run[name] for run in live(arm)]) for name in ("lag", "S"))
-        rounds = np.arange(1, lag.shape[1] + 1)
-        left.plot(rounds, lag.mean(0), label=arm, markevery=5, markersize=4, **style)
-        if arm == "all old":
-            right.plot(rounds, S.T, color=style["color"], linewidth=0.6, alpha=0.6)
-        right.plot(rounds, S.mean(0), markevery=5, markersize=4, **style)
-        mean, top = S.mean(0), int(S.mean(0).argmax())
-        words.append(
-            f"{arm}: lag up to {lag.max():.0f}; S up to {mean[top]:.2f} at round {top + 1}, {mean[-1]:.2f} at the end"
-        )
-    left.set(xlabel="round", ylabel="updates", title="lag", ylim=0)
-    right.set(xlabel="round", ylabel="total variation", title="staleness S", ylim=0)
-    left.legend(frameon=False, fontsize=8, loc="upper right", bbox_to_anchor=(1, 0.94))
-    return figure, f"Mean of six runs each; thin, those of all old. {'; '.join(words)}."
 
 
 def runs_and_rates() -> tuple[Figure, str]:

@@ -25,6 +25,7 @@ RATE, ROUNDS, UPDATES = 8e-4, 24, 4  # of the chapter's loop; four updates on a 
 SEEDS = range(6)
 ARMS: dict[str, tuple[tuple[int, ...], float]] = {  # lags in updates, and the rate
     "fresh": ((0,), RATE),
+    "fresh, half the rate": ((0,), RATE / 2),
     "half old": ((0, 32), RATE),
     "all old": ((32,), RATE),
     "all old, half the rate": ((32,), RATE / 2),

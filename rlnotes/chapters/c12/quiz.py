@@ -84,23 +84,21 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "Your workers hold different versions all the time. At each token a response goes on with chance 1/4 with "
-            "a version drawn anew. Half of the versions are old. Which share of the tokens is old?",
+            "Your data are old on purpose, and verl's mean of abs(pi_k - mu) stands at 0.15. Stop the run?",
             (
                 Choice(
-                    "Half, however long the responses are.",
-                    "A draw brings as many old versions back as it takes away. Only a change to newer weights for "
-                    "good lowers the share.",
+                    "Yes: 0.01 is the limit, and this is fifteen times as much.",
+                    "0.01 is for faults of precision, at staleness 0. Every stale run that lived passed it.",
+                ),
+                Choice(
+                    "Yes: above 0.12 runs die.",
+                    "All 63 stale runs that lived were above 0.12 at some time, and 6 of the 9 that died before they "
+                    "fell.",
+                ),
+                Choice(
+                    "Not for that number: look at the held-out reward of the newest weights.",
+                    "Before a fall the distance told nothing. The reward of the rollouts tells of older weights.",
                     right=True,
-                ),
-                Choice(
-                    "Less than half, and less in long responses.",
-                    "That is so where the old version is left for good.",
-                ),
-                Choice(
-                    "An eighth.",
-                    "1/4 times 1/2 is the chance that a token is written after a change to the old version, not the "
-                    "share of old tokens.",
                 ),
             ),
         ),

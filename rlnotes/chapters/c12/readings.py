@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from rlnotes.studies import contest
 from rlnotes.studies.contest import UNCLIPPED, UNTRAINED
 from rlnotes.studies.study import short
 from rlnotes.studies.tables import Table, died, load_rows, load_table
-from rlnotes.studies.verdicts import paired_difference, paired_interval
+from rlnotes.studies.verdicts import judge, paired_difference, paired_interval
 
 FEEDS = {"fresh": "fresh", "kept 32": "half old", "switching 32": "old in parts", "old 32": "all old"}
 CLIPPED = "grpo"
@@ -21,6 +22,7 @@ TITLES = {CLIPPED: "clip", UNCLIPPED: UNCLIPPED}
 FULL = 32 // UPDATES + 1  # the first round at which the oldest lag is reached
 FAR, PRECISION = 0.12, 0.01  # mean |pi - mu|: the limit of a rule on logs; verl's limit for a fault of precision
 
+FARTHER, LARGER = "the dying one farther, pairs", "the dying one's U larger, pairs"
 EVERY = 2  # rounds between the measurements of the contest
 TOLD = 0.005  # a difference of surrogates from which on its size is compared with the change
 
@@ -36,40 +38,65 @@ def chosen(table: Table) -> dict[tuple[str, str], str]:
 
 
 def feeds_in_short() -> Rows:
-    """A row for each feed and objective, and one for the start: rate, runs that died, rounds until half of the answers
-    are right, accuracy, and what is told.
+    """Rows for the start, sampled and greedy, and one for each feed and objective: rate, runs that died, mean accuracy,
+    and what is told.
     """
     table = load_table("12_versions")
     own = chosen(table)
+    fresh = own["fresh", CLIPPED]
 
     def told(name: str, other: str) -> str | None:
         return None if name == other else str(contest.less(table, name, other, "accuracy"))
 
-    fresh = own["fresh", CLIPPED]
-    start, greedy = (table.start(fresh, metric).mean() for metric in ("accuracy", "greedy"))
-    found: Rows = [{"feed": UNTRAINED, "objective": None, "start, greedy": greedy, "rate": None, "died": None}]
-    found[0] |= {"rounds to 0.5": None, "end": start, "mean": start}
-    for feed in FEEDS.values():
-        for recipe, title in TITLES.items():
-            name = own[feed, recipe]
-            dead = [died(accuracy) for _, accuracy in table.curves(name, "accuracy")]
-            row = {"feed": feed, "objective": title, "start, greedy": greedy, "rate": table.labels[name]["rate"]}
-            row |= {"died": f"{sum(dead)} of {len(dead)}", "rounds to 0.5": int(rounds_to_half(feed, recipe))}
-            row |= {"end": table.last(name, "accuracy", 1).mean()}
-            row |= {"mean": table.mean(name, "accuracy").mean()}
-            row |= {"less clip on fresh data": told(name, fresh)}
-            row |= {"less clip on this feed": told(name, own[feed, CLIPPED]) if feed != "fresh" else None}
-            found.append(row)
+    found: Rows = []
+    for how, metric in (("sampled", "accuracy"), ("greedy", "greedy")):
+        found.append({"feed": UNTRAINED, "objective": how, "rate": None, "died": None})
+        found[-1]["mean"] = table.start(fresh, metric).mean()
+    for (feed, recipe), name in own.items():
+        dead = [died(accuracy) for _, accuracy in table.curves(name, "accuracy")]
+        row = {"feed": feed, "objective": TITLES[recipe], "rate": table.labels[name]["rate"], "died": _of(dead)}
+        row["mean"] = table.mean(name, "accuracy").mean()
+        row["less clip on fresh data"] = told(name, fresh)
+        row["less clip on this feed"] = told(name, own[feed, CLIPPED]) if feed != "fresh" else None
+        found.append(row)
     return found
 
 
 def rounds_to_half(feed: str, recipe: str) -> float:
     """After how many rounds half of the answers are right at a measurement, the median over runs; never is infinite."""
-    table, first = load_table("12_versions"), []
-    for _, accuracy in table.curves(chosen(table)[feed, recipe], "accuracy"):
-        there = np.flatnonzero(accuracy >= 0.5)
-        first.append(EVERY * there[0] if len(there) else np.inf)
-    return float(np.median(first))
+    table = load_table("12_versions")
+    return float(np.median(_first_at_half(table, chosen(table)[feed, recipe])))
+
+
+def _first_at_half(table: Table, name: str) -> list[float]:
+    """Of each run of the contest after how many rounds half of the answers were right at a measurement."""
+    return [EVERY * first_at(accuracy) for _, accuracy in table.curves(name, "accuracy")]
+
+
+def first_at(accuracy: np.ndarray) -> float:
+    """The first place at which ``accuracy`` is a half or more; never is infinite."""
+    there = np.flatnonzero(accuracy >= 0.5)
+    return float(there[0]) if len(there) else np.inf
+
+
+def choices() -> Rows:
+    """What one may do, in the contest and in the loop: rounds until half is right, the end, runs that died."""
+    table, found = load_table("12_versions"), []
+    own = chosen(table)
+    for feed, recipe in product(("fresh", "half old", "all old"), TITLES):
+        first, curves = _first_at_half(table, own[feed, recipe]), table.curves(own[feed, recipe], "accuracy")
+        found.append(_choice("contest, 36 rounds", feed, TITLES[recipe], first, [accuracy for _, accuracy in curves]))
+    for arm in ("fresh", "all old", "all old, half the lag", "all old, one round"):
+        curves = [J_of(run) for run in live(arm)]
+        found.append(_choice("loop, 24 rounds", arm, TITLES[CLIPPED], list(map(first_at, curves)), curves))
+    return found
+
+
+def _choice(runs: str, data: str, objective: str, first: Sequence[float], curves: list[np.ndarray]) -> dict[str, Any]:
+    span = f"{np.median(first):g} ({min(first):g} to {max(first):g})".replace("inf", "never")
+    ends = np.array([curve[-1] for curve in curves])
+    row = {"runs": runs, "data": data, "objective": objective, "rounds to 0.5": span}
+    return row | {"end": f"{np.median(ends):.2f} ({_span(ends, 2)})", "died": _of(list(map(died, curves)))}
 
 
 def seed_by_seed() -> Rows:
@@ -133,30 +160,56 @@ def counted_otherwise() -> Rows:
 
 def before_the_fall() -> Rows:
     """What the mean of abs(pi - mu) was in stale runs before they died: a limit passed, or farther than in runs of the
-    same arm that lived, at the same measurement. A row for each arm, and one for all of them.
+    same arm that lived, at the same measurement; of the latter the same for U. A row for each arm, and one for all.
     """
-    table, found = load_table("12_versions"), []
+    table, found, shifts = load_table("12_versions"), [], load_rows("12_shift")
     for (feed, recipe), name in chosen(table).items():
         if feed == "fresh":
             continue
-        before, lived, pairs = [], [], []
-        for (_, accuracy), (_, far) in zip(table.curves(name, "accuracy"), table.curves(name, "mismatch"), strict=True):
+        before, lived, own = [], [], [run for run in shifts if (run["feed"], run["objective"]) == (feed, recipe)]
+        curves = zip(table.curves(name, "accuracy"), table.curves(name, "mismatch"), strict=True)
+        for seed, ((_, accuracy), (_, far)) in enumerate(curves):
+            numbers = [far, *(np.array(run["update_shift"]) for run in own if run["seed"] == seed)]
             if died(accuracy):
                 held = accuracy >= 0.5 * np.maximum.accumulate(accuracy)
-                before.append(far[: np.flatnonzero(held)[-1]])  # at the start there is no data to be far from
+                last = np.flatnonzero(held)[-1]  # at the start there is no data to be far from
+                before.append([number[:last] for number in numbers])
             else:
-                lived.append(far)
-        for one in before:
-            pairs += [bool(one[-1] > other[len(one) - 1]) for other in lived]
+                lived.append(numbers)
         row: dict[str, Any] = {"feed": feed, "objective": TITLES[recipe], "died": [True] * len(before)}
         row["died"] += [False] * len(lived)
         for limit in (PRECISION, FAR):
             for title, runs in (("died", before), ("lived", lived)):
-                row[f"above {limit:g}, {title}"] = [bool((far > limit).any()) for far in runs]
-        found.append(row | {"the dying one farther, pairs": pairs})
+                row[f"above {limit:g}, {title}"] = [bool((far > limit).any()) for far, *_ in runs]
+        for place, title in enumerate((FARTHER, LARGER)):
+            row[title] = [bool(one[place][-1] > other[place][len(one[place]) - 1]) for one in before for other in lived]
+        found.append(row)
     whole = {"feed": "all of them", "objective": None}
     whole |= {key: [one for row in found for one in row[key]] for key in [*found[0]][2:]}
     return [row | {key: _of(row[key]) for key in [*row][2:]} for row in [*found, whole]]
+
+
+def alarms() -> Rows:
+    """All arms of :func:`before_the_fall` together, a row for each question."""
+    whole = before_the_fall()[-1]
+    asked = {
+        f"{who}: mean |π_k − μ| {'once ' * (who == 'lived')}above {limit:g}{', before the fall' * (who == 'died')}": (
+            whole[f"above {limit:g}, {who}"]
+        )
+        for limit in (PRECISION, FAR)
+        for who in ("died", "lived")
+    }
+    asked["pairs, last measurement before a fall: |π_k − μ| larger in the run that dies"] = whole[FARTHER]
+    asked["the same pairs: U larger in the run that dies"] = whole[LARGER]
+    return [{"stale runs": question, "yes": yes} for question, yes in asked.items()]
+
+
+def ends_told() -> str:
+    """The end of ``unclipped`` with all data old less that on fresh data."""
+    table = load_table("12_versions")
+    ours, theirs = (chosen(table)[feed, UNCLIPPED] for feed in ("all old", "fresh"))
+    ends = (table.last(name, "accuracy", 1) for name in (ours, theirs))
+    return str(judge(*ends, table.settings["comparison"]["margin"], table.starts_of(ours)))
 
 
 def _of(shown: Sequence[bool]) -> str | None:
@@ -187,25 +240,22 @@ def times_letter(times: float) -> str:
 
 
 def distances() -> Rows:
-    """A row for each arm: its lag, the distances once that is reached, lowest to highest, and when half was right."""
+    """A row for each arm: its rate and lag, the distances once that is reached, lowest to highest, and J at the end."""
     found: Rows = []
     for arm, (lags, rate) in ARMS.items():
         runs = live(arm)
         S = full_lag(arm, "S")
         rounds = np.array([run["S"][FULL - 1 :] for run in runs])
-        row: dict[str, Any] = {"arm": arm, "rate": f"{rate:g}", "lag of the old": max(lags)}
+        row: dict[str, Any] = {"arm": arm, "rate": short(rate), "lag of the old": max(lags)}
         row |= {"S, mean": float(S.mean()), "S, single rounds": _span(rounds, 2)}
-        first = [_first_at_half(run) for run in runs]
-        row["rounds to 0.5"] = f"{np.median(first):g} ({min(first):g} to {max(first):g})".replace("inf", "never")
-        row["J at the end"] = _span(np.array([run["J"][-1] + run["change"][-1] for run in runs]), 2)
+        row["J at the end"] = _span(np.array([J_of(run)[-1] for run in runs]), 2)
         found.append(row)
     return found
 
 
-def _first_at_half(run: dict[str, Any]) -> float:
-    """After how many rounds J was first at 0.5; never is infinite."""
-    there = np.flatnonzero(np.append(run["J"], run["J"][-1] + run["change"][-1]) >= 0.5)
-    return float(there[0]) if len(there) else np.inf
+def J_of(run: dict[str, Any]) -> np.ndarray:
+    """J before each round of a stored run, and after the last."""
+    return np.append(run["J"], run["J"][-1] + run["change"][-1])
 
 
 def _span(values: np.ndarray, digits: int) -> str:
