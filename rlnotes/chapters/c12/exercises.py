@@ -26,11 +26,12 @@ FAR, LARGE, FALLEN = 0.1, 0.05, 19  # the alarms on S and on U; the round whose 
 def _what_rang() -> tuple[int, int, int]:
     """The first rounds with S above ``FAR`` and with U above ``LARGE``, and whose weights wrote those of ``FALLEN``."""
     rows = stored_log("1317").rows()
-    rang = (
-        next(int(row["step"]) for row in rows if row[column] > limit)
-        for column, limit in (("staleness", FAR), ("update_shift", LARGE))
-    )
-    return *rang, FALLEN - int(rows[FALLEN - 1]["lag"]) // 8  # two passes over four minibatches
+
+    def rang(column: str, limit: float) -> int:
+        return next(int(row["step"]) for row in rows if row[column] > limit)
+
+    wrote = FALLEN - int(rows[FALLEN - 1]["lag"]) // 8  # two passes over four minibatches
+    return rang("staleness", FAR), rang("update_shift", LARGE), wrote
 
 
 # --- 12.3

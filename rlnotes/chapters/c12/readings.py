@@ -208,8 +208,8 @@ def ends_told() -> str:
     """The end of ``unclipped`` with all data old less that on fresh data."""
     table = load_table("12_versions")
     ours, theirs = (chosen(table)[feed, UNCLIPPED] for feed in ("all old", "fresh"))
-    ends = (table.last(name, "accuracy", 1) for name in (ours, theirs))
-    return str(judge(*ends, table.settings["comparison"]["margin"], table.starts_of(ours)))
+    old, fresh = (table.last(name, "accuracy", 1) for name in (ours, theirs))
+    return str(judge(old, fresh, table.settings["comparison"]["margin"], table.starts_of(ours)))
 
 
 def _of(shown: Sequence[bool]) -> str | None:
