@@ -97,7 +97,7 @@ class Source:
 # --- Text: dicts of Python or JSON, on a line or over several, and verl's lines
 
 _VERL = re.compile(r"\bstep:(\d+) - (.*)")
-_BEFORE = re.compile(r"(?:step|rollout|perf|eval) (\d+): ?$", re.IGNORECASE)
+_BEFORE = re.compile(r"(?:step|rollout|perf|eval) (\d+)(?:, eval_metrics)?: ?$", re.IGNORECASE)
 _OUTER = re.compile(r"[\"']step[\"']\s*:\s*(\d+)")
 _PAIR = re.compile(
     r"""\s*["']([^"'\n]+)["']\s*:\s*("[^"\n]*"|'[^'\n]*'|\[[^\]]*\]|\w[\w.]*\([^()]*\)|[^,"'\[\](){}:]+)\s*(?:,|$)"""
@@ -130,7 +130,7 @@ def _text(source: Source, file: IO[str]) -> Iterator[Row]:
             if brace.group() == "{":
                 if pending is not None:
                     outer = _left(source, pending + before, number, strict)
-                elif said := _BEFORE.search(before):
+                if said := _BEFORE.search(before):  # also where a text that was logged before has left a brace open
                     outer = float(said.group(1))
                 pending = ""
             elif pending is not None:

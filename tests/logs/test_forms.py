@@ -186,6 +186,16 @@ def test_what_is_whole_in_a_line_of_verl_is_read(tmp_path: Path):
     assert log.source.skipped == 3 and "entropy" not in log.series
 
 
+def test_a_brace_left_open_in_a_sample_does_not_hide_the_step_that_follows(tmp_path: Path):
+    """OpenRLHF prints a sample before the metrics of each step, and one that is cut off may end within braces."""
+    sample = r"INFO 08-13 10:00:00 ppo_trainer.py:224] Sample: ['so it is \boxed{12', 0.0]"
+    said = [line for row in openrlhf_console().splitlines() for line in (sample, row.replace("step ", "step 1"))]
+    (tmp_path / "x.log").write_text("\n".join(said) + "\n", encoding="utf-8")
+    log = load(tmp_path / "x.log")
+    assert [point.first for point in log.series["reward"].points] == [11, 12, 13, 14]
+    assert not log.counted and log.source.skipped == 0
+
+
 def test_settings_and_texts_in_pieces_are_no_broken_lines(tmp_path: Path):
     """As verl prints them: a dict of settings with the name of a metric, and what it has logged once more in quotes."""
     lines = [
@@ -212,6 +222,13 @@ HELD_OUT = {
         "eval/math": 0.5,
         "eval/math-truncated_ratio": 0.2,
         "eval/math/truncated": 0.1,
+    },
+    "openrlhf": {  # as it writes them to TensorBoard and Weights & Biases
+        "train/policy_loss": 0.1,
+        "train/rollout/reward_mean": 0.4,
+        "eval/eval_math_pass4": 0.7,
+        "eval/eval_math_pass1": 0.5,
+        "eval/eval_response_length_mean": 80.0,
     },
     "trl": {"train/reward": 0.4, "train/grad_norm": 1.0, "eval/reward": 0.5}
     | {f"eval/{name}": 0.0 for name in ("loss", "runtime", "kl", "steps_per_second", "num_tokens")},
