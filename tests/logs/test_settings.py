@@ -8,6 +8,7 @@ import ast
 import importlib.util
 import os
 import re
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ def package(name: str) -> Path:
 
 
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    with warnings.catch_warnings(action="ignore"):  # of what Python thinks of their texts
+        return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def valued(node: ast.expr | None) -> Any:
