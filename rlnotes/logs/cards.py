@@ -61,7 +61,11 @@ def _cells(rule: Rule, chapter: str) -> list[str]:
 
 
 def _logged(rule: Rule, library: str) -> list[str]:
-    """What ``library`` calls the numbers to compare, and where the rule looks; nothing if it has none of them."""
+    """What ``library`` calls the numbers to compare, and where the rule looks; nothing if it has none of them. The
+    rule's own words for a library go first.
+    """
+    if library in rule.log:
+        return [rule.log[library]]
     looks = [one for one in rule.all if one.where and one.metric is not None]
     compared = [name for name in rule.metrics if name not in {one.metric for one in looks}]
     names = [_names(table().metrics[name], library, "", 1) for name in compared]

@@ -150,6 +150,7 @@ class Rule:
     level: Level = "alarm"
     rising: Level = "alarm"
     libraries: tuple[str, ...] = ()
+    log: dict[str, str] = field(default_factory=dict)
 
     @property
     def chapter(self) -> str:

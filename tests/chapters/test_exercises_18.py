@@ -20,6 +20,7 @@ KEPT: dict[str, Callable[..., Any]] = {
 }
 BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
     "both": (lambda p, mu, k, A: ~stopped(np.exp(p - mu), A) & ~stopped(np.exp(p - k), A), "inside both"),
+    "halfway": (lambda p, mu, k, A: ~stopped(np.exp(p - (mu + k) / 2), A), "halfway"),
     "near mu": (lambda p, mu, k, A: ~((A * (np.exp(p) - np.exp(mu))) > 0.15), "DPPO's mask"),
     "pi_k over mu": (lambda p, mu, k, A: ~stopped(np.exp(k - mu), A), "does not change with the updates"),
     "both sides": (lambda p, mu, k, A: abs(np.exp(p - k) - 1.04) <= 0.24, "pushed back"),
@@ -61,6 +62,7 @@ def test_the_mask_around_mu_is_what_was_given():
         ("18.1", "a", "so it is with the real model"),
         ("18.1", "c", "but no more"),
         ("18.2", ("A", "mismatch", "c"), "rises"),
+        ("18.5", ("not told", 6), "which is the first"),
         ("18.2", ("B", "truncated", "a"), "answer first and then chat on"),
         ("18.2", ("B", "reward", "c"), "near 0 in both"),
         ("18.2", ("B", "loss", "c"), "centred advantages"),

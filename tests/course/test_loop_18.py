@@ -1,5 +1,8 @@
 """The loops of chapter 18 reach their threshold on three of three seeds; its facts hold, tables say what it says."""
 
+import ast
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -185,6 +188,11 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
 
     first = [next((one.seconds for one in run if one.accuracy >= 0.85), None) for run in curves().values()]
     assert first == [24.84, None, 23.81] and curves()[1][-1].accuracy == pytest.approx(0.848, abs=5e-4)
+    (_, seconds, sampled), _ = EXPLORERS["real"].curves()[0]
+    assert [round(next(x for x, y in zip(seconds, sampled, strict=True) if y >= goal)) for goal in (0.5, 0.85)] == [
+        6,
+        25,
+    ]
     clip, minirl, dppo, none = readings.AT_MU, readings.AT_PI_K, readings.DIVERGENCE, readings.UNCLIPPED
     ends = {arm: readings.ends(readings.run(arm, "int4")).values() for arm in readings.ARMS}
     low = [*ends.pop(clip), *ends.pop(readings.GRPO)]
@@ -220,8 +228,8 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     assert [counts[arm]["0 to 7 rounds old"] for arm in (none, clip, minirl, dppo)] == [
         "73 of 75", "0 of 75", "63 of 75", "66 of 75",
     ]  # fmt: skip
-    grown = [row["exact, if the KL grows evenly"] for row in counts.values()]
-    assert grown == [f"{n} of 125" for n in (122, 91, 95, 119, 93)]
+    for how, grown in (("evenly", (122, 91, 95, 119, 93)), ("as the square", (125, 117, 118, 124, 119))):
+        assert [row[f"exact, last update, {how}"] for row in counts.values()] == [f"{n} of 125" for n in grown]
     behind = [own for arm in readings.ARMS for own in readings.table().rows[f"{arm}, int4"].values()]
     first = [own["staleness"][own["step"] > 0][0] for own in behind]
     assert min(first) >= 0.22 and max(first) < 0.325
@@ -244,6 +252,15 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
         each = (readings.ends(readings.run(arm, "stale"), metric) for arm in (clip, none))
         one, other = (np.array([*found.values()]) for found in each)
         assert judge(one, other).word == "not told"
+    runs = [readings.table().rows[readings.run(arm, "stale")].values() for arm in (clip, none)]
+    one, other = (np.array([np.nanmean(own["greedy"][own["step"] > 0]) for own in each]) for each in runs)
+    assert judge(one, other).word == "worse" and (one - other).mean() == pytest.approx(-0.044, abs=5e-4)
+    at_first = {
+        kind: [own["no_gradient"][1] for own in readings.table().rows[name].values()]
+        for kind, name in (("exact", clip), ("int4", f"{clip}, int4"))
+    }
+    assert np.round(at_first["int4"][1:], 2).tolist() == [0.1, 0.34, 0.24, 0.09]
+    assert min(at_first["exact"]) > 0.085 and max(at_first["exact"]) < 0.125
     old = [own["no_gradient"] for own in readings.table().rows[f"{clip}, stale"].values()]
     assert 0.16 < max(map(np.nanmax, old)) < 0.175
 
@@ -291,6 +308,48 @@ def test_chapter_18_a_copy_on_a_grid_fitted_anew_moves_and_follows_badly():
     assert (places(file + noise.flatten(-2)) != places(file)).float().mean() == pytest.approx(1 / 6, abs=0.02)
 
 
+@pytest.mark.parametrize("cap", [2.0, 3.0])
+def test_chapter_18_a_clip_at_pi_k_with_a_token_weight_is_minirl_below_the_cap(cap: float):
+    """What the chapter says of libraries: the same push on each token whose weight is below the cap."""
+    import torch
+
+    from rlnotes.objectives import DECOUPLED_PPO, MINIRL, Batch, policy_loss
+    from rlnotes.objectives.gates import Correction
+
+    rng = np.random.default_rng(0)
+    now, mu, pi_k = (torch.tensor(rng.normal(-1, 0.8, (6, 8))) for _ in range(3))
+    mask, A = (
+        torch.arange(8) < torch.tensor([1, 2, 8, 3, 8, 2])[:, None],
+        torch.tensor([1.0, -1, 2, -2, 1, -1]).double(),
+    )
+
+    def pushes(choices) -> torch.Tensor:
+        logp = now.clone().requires_grad_()
+        return torch.autograd.grad(policy_loss(choices, Batch(logp, mask, A, mu, pi_k)), logp)[0]
+
+    theirs, ours = pushes(replace(DECOUPLED_PPO, correction=Correction(high=cap))), pushes(MINIRL)
+    below = (pi_k - mu).exp() < cap
+    torch.testing.assert_close(theirs[below], ours[below])
+    beyond = ~below & (ours != 0)
+    assert beyond.any() and (theirs[beyond].abs() < ours[beyond].abs()).all()
+    assert (ours[mask] == 0).any() and (ours[mask & below] != 0).any()
+
+
+@pytest.mark.extras
+def test_chapter_18_what_the_page_sets_in_trl_is_there(tmp_path: Path):
+    pytest.importorskip("trl", reason="the extra `bridge` brings it")
+    from trl import GRPOConfig  # pyright: ignore
+
+    page = (Path(__file__).parents[2] / "course" / "18_from_tiny_to_real.ipynb").read_text(encoding="utf-8")
+    cells = ["".join(cell["source"]) for cell in json.loads(page)["cells"]]
+    row = next(line for cell in cells for line in cell.splitlines() if line.startswith("| TRL, vLLM |"))
+    told = {name: ast.literal_eval(value) for name, value in re.findall(r"`(\w+)=([^`]+)`", row)}
+    assert len(told) == 4
+    made = GRPOConfig(str(tmp_path), use_cpu=True, bf16=False, **told)
+    assert {name: getattr(made, name) for name in told} == told
+    assert f"| {made.vllm_importance_sampling_clip_max:g} |" in row
+
+
 def test_chapter_18_every_branch_of_the_tree_has_its_evidence():
     from rlnotes.chapters.c18.tree import TREE, Real, tiny_and_real, words
 
@@ -305,6 +364,8 @@ def test_chapter_18_every_branch_of_the_tree_has_its_evidence():
     assert [row["tiny, over the run"].split(", ")[-1] for row in found] == [
         "better", "not told", "not told", "better", "better", "better",
     ]  # fmt: skip
+    ends = [re.findall(r"[-+]\d\.\d+", row["tiny, over the run"]) for row in found]
+    assert [min(abs(float(end)) for end in each[1:]) < 5e-4 for each in ends] == [True, True, *[False] * 4]
 
 
 @pytest.mark.extras
@@ -326,4 +387,5 @@ def test_chapter_18_the_stand_in_hardly_minds_four_bits(seed: int):
     rows = list(trainer.run())
     assert rows[0]["start_greedy"] == 0 and rows[0]["reward"] < 0.2
     assert 0.001 < rows[0]["mismatch"] < 0.002
+    assert max(row["mismatch"] for row in rows) == pytest.approx((0.02, 0.06, 0.08)[seed], abs=0.01)
     assert sum(row["reward"] for row in rows[-5:]) / 5 > 0.7

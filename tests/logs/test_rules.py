@@ -213,6 +213,10 @@ def test_the_table_says_what_it_may():
     for rule in RULES.values():
         assert {*rule.settings} <= {*table().settings} and {*rule.libraries} <= {*table().libraries}, rule.name
         assert {rule.level, rule.rising} <= {*get_args(Level)} and rule.evidence in get_args(Evidence), rule.name
+        assert {*rule.log} <= {*table().libraries}, rule.name
+        for library, said in rule.log.items():
+            metrics = {one for entry in table().metrics.values() for one in entry.names.get(library, ())}
+            assert {one for one in re.findall(r"`([^`]*/[^`]*)`", said)} <= metrics, rule.name
         assert rule.all and rule.check and not isinstance(rule.check, str), rule.name
         for one in rule.all:
             assert one.take in get_args(Take) and one.window in get_args(Window), rule.name

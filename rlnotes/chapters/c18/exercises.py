@@ -37,6 +37,10 @@ def _kept_where_both(logp, logp_mu, logp_k, A):
     return kept_around_mu(logp, logp_mu, logp_k, A) & kept_around_mu(logp, logp_k, logp_k, A)
 
 
+def _kept_between(logp, logp_mu, logp_k, A):
+    return kept_around_mu(logp, (logp_mu + logp_k) / 2, logp_k, A)
+
+
 def _kept_by_correction(logp, logp_mu, logp_k, A):
     return kept_around_mu(logp_k, logp_mu, logp_k, A)
 
@@ -69,6 +73,7 @@ def _tokens(pi: list[float], mu: list[float], pi_k: list[float], A: list[float])
 
 PROBES = {
     "before the first update, sampler off": _tokens([0.5, 0.5, 0.5], [0.2, 0.9, 0.5], [0.5, 0.5, 0.5], [1, -1, 1]),
+    "before the first update, sampler a little off": _tokens([0.5, 0.5], [0.35, 0.65], [0.5, 0.5], [1, -1]),
     "sampler exact, pushed too far": _tokens([0.6, 0.2], [0.4, 0.4], [0.4, 0.4], [1, -1]),
     "sampler exact, pushed the other way": _tokens([0.6, 0.2], [0.4, 0.4], [0.4, 0.4], [-1, 1]),
     "pi back at mu, far from pi_k": _tokens([0.4, 0.4], [0.4, 0.4], [0.2, 0.8], [1, -1]),
@@ -144,6 +149,8 @@ EXERCISES: dict[str, Exercise] = {
         given=kept_around_mu,
         misconceptions={
             "a token must now be inside both: the limit at mu still stops tokens before any update": _kept_where_both,
+            "halfway between mu and pi_k is still off the centre: a sampler that is far away stops tokens before any "
+            "update": _kept_between,
             "that is DPPO's mask, a distance from mu: it, too, stops tokens before any update": _kept_near_mu,
             "pi_k / mu does not change with the updates, so that this never stops a token that is pushed too far": (
                 _kept_by_correction
@@ -189,7 +196,10 @@ EXERCISES: dict[str, Exercise] = {
             "the word is right. The number is of all seeds, not of those to add": ("not told", 1),
             "the word is right. Five are enough, and fewer, too: the factor falls fast": ("not told", 5),
             "the word is right. The number as a number, without quotes": ("not told", "4"),
-            "the word is right. Compute the half width for 4 seeds": ("not told", ...),
+            "the word is right. Compute the half width for each number of seeds: which is the first below 0.10?": (
+                "not told",
+                ...,
+            ),
             "the word in quotes first, then the number": (..., "not told"),
         },
         hints=("Half the interval is the factor times 0.06, divided by the root of the number of seeds.",),

@@ -1,45 +1,37 @@
 """Explorers of chapter 18: the curve of the real model; what bounds and masks make of a measured tail of ratios."""
 
 import json
-from statistics import median
 
 import numpy as np
 
 from rlnotes.bounds import token_closed_forms as forms
 from rlnotes.exact import lognormal_ratios as ratios
 from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
-from rlnotes.studies.real_rows import GOAL, Point, curves, reached
+from rlnotes.studies.real_rows import curves
 
 CLIP = 0.8, 1.28  # chapter 16's, and the limits of RECIPES["dppo_tv"] and RECIPES["trm_max"]
 DPPO, TRM = 0.15, 0.5
 
-GOALS = np.arange(5, 86, 5) / 100  # that two seeds of three reach
-
 
 class RealExplorer(ExplorerModel):
-    """Left: shares of right answers over the seconds, the mean of the seeds. Right: what a goal costs, their median."""
+    """Shares of right answers over the seconds, the mean of the seeds."""
 
     script = "real.js"
     title = "A real model learns to answer sums"
-    controls = (
-        Control("seconds", "seconds of training", 0, 28, 1, 24),
-        Control("goal", "goal: share of sampled answers right", GOALS[0], GOALS[-1], 0.05, GOAL),
-    )
+    controls = (Control("seconds", "seconds of training", 0, 28, 1, 24),)
     panels = (
         Axes("sums answered right", "seconds of steps on one H200", "share of 512 held-out sums", (0, 28), (0, 1)),
-        Axes("what a goal costs", "goal, sampled", "seconds, median of the seeds", (0, 0.9), (0, 30)),
     )
 
     def curves(self, **values: float) -> list[Panel]:
         """From the rows that are stored."""
         runs = [np.array(run) for run in curves().values()]
         seconds, sampled, greedy = np.mean(runs, axis=0).T
-        costs = [median(reached(map(Point._make, run), goal - 1e-9) for run in runs) for goal in GOALS]
-        return [[("sampled", seconds, sampled), ("greedy", seconds, greedy)], [("sampled", GOALS, np.array(costs))]]
+        return [[("sampled", seconds, sampled), ("greedy", seconds, greedy)]]
 
     def marks(self, **values: float) -> list[float]:
-        """At the seconds, and at the goal."""
-        return [values["seconds"], values["goal"]]
+        """At the seconds."""
+        return [values["seconds"]]
 
     def compute(self, values: dict[str, float]) -> str:
         """The script, with the rows before it."""
@@ -48,13 +40,11 @@ class RealExplorer(ExplorerModel):
 
     def alt(self, values: dict[str, float]) -> str:
         """With the start, the turn and the end."""
-        (sampled, greedy), (costs,) = self.curves()
-        (_, x, y), (_, goals, prices) = sampled, costs
-        half = prices[np.searchsorted(goals, 0.5)]
+        (_, x, y), (_, _, greedy) = self.curves()[0]
+        half = np.interp(0.5, y, x)
         return (
-            f"{super().alt(values)}. Left: sampled from {y[0]:.2f} to {y[-1]:.2f}, greedy from {greedy[2][0]:.2f} to "
-            f"{greedy[2][-1]:.2f}, in {x[-1]:.0f} seconds; steep for {half:.0f} seconds, then flatter. Right: a "
-            f"goal of 0.50 costs {half:.0f} seconds, one of {goals[-1]:.2f} {prices[-1]:.0f}."
+            f"{super().alt(values)}. Sampled from {y[0]:.2f} to {y[-1]:.2f}, greedy from {greedy[0]:.2f} to "
+            f"{greedy[-1]:.2f}, in {x[-1]:.0f} seconds; sampled is 0.50 after {half:.0f} seconds, then flatter."
         )
 
 

@@ -4,9 +4,9 @@ from rlnotes.notebook.quiz import Choice, Question, Quiz
 
 PROMPTS, GROUP, PASSES, PARTS = 32, 16, 2, 4  # of the study of the real model
 UPDATES = PASSES * PARTS
-MU, PI = (0.5, 0.001), (0.25, 0.002)  # a likely token and a rare one
-GAPS = [abs(pi - mu) for mu, pi in zip(MU, PI, strict=True)]
-TV = [abs(pi / mu - 1) / 2 for mu, pi in zip(MU, PI, strict=True)]
+MU, PI, HOW_MANY = (0.5, 0.001), (0.25, 0.002), (1, 250)  # a likely token, and rare ones that get what it loses
+GAPS = [n * mu * abs(pi - mu) for mu, pi, n in zip(MU, PI, HOW_MANY, strict=True)]
+TV = [n * mu * abs(pi / mu - 1) / 2 for mu, pi, n in zip(MU, PI, HOW_MANY, strict=True)]
 
 QUIZ = Quiz(
     "Quiz of chapter 18",
@@ -37,17 +37,17 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            f"A rare token goes from {MU[1]} to {PI[1]}, a likely one from {MU[0]} to {PI[0]}. Which of the two does "
-            "the logged mean of |π − μ| hardly see?",
+            f"A likely token goes from {MU[0]} to {PI[0]}, and {HOW_MANY[1]} rare ones from {MU[1]} to {PI[1]} each. "
+            "Which change does the logged mean of |π − μ| hardly see?",
             (
                 Choice(
-                    "The rare one",
-                    f"It adds {GAPS[1]:.3f} to |π − μ| and the likely one {GAPS[0]:.2f}. In half of |r − 1| they "
-                    f"count {TV[1]:.2f} and {TV[0]:.2f}.",
+                    "That of the rare ones",
+                    f"They add {GAPS[1]:.5f} to it, the likely one {GAPS[0]:.3f}. To half the mean of |r − 1| they add "
+                    f"{TV[1]:.3f} and {TV[0]:.3f}.",
                     right=True,
                 ),
-                Choice("The likely one", f"It adds {GAPS[0]:.2f}, far more than the other."),
-                Choice("Neither: it sees all of the distance", "That is half of the mean of |r − 1|."),
+                Choice("That of the likely one", f"It adds {GAPS[0]:.3f}, far more than the others."),
+                Choice("Neither: it sees all of the distance", "That is half the mean of |r − 1|."),
             ),
         ),
         Question(
@@ -64,15 +64,16 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "A certificate says: no gain is promised for this update. What follows for the accuracy?",
+            "A sampler has the newest weights, in bfloat16. At the first look the mismatch is 0.003. Where in the tree "
+            "are you?",
             (
+                Choice("At the rounded sampler", "Here rounding showed 0.01 and more."),
+                Choice("At the old sampler", "That shows from the second look on."),
                 Choice(
-                    "It falls",
-                    "No promise is no threat. Behind four bits D_seq was above all that could be gained in nearly "
-                    "every round, and three of five arms rose all the same.",
+                    "Past both, and I look on",
+                    "verl calls it normal. No such engine was run here, and a mismatch can grow.",
+                    right=True,
                 ),
-                Choice("It rises", "That would be a promise."),
-                Choice("Nothing", "Measure it on held-out prompts, before and after.", right=True),
             ),
         ),
     ),

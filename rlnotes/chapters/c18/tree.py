@@ -8,6 +8,7 @@ from rlnotes.chapters.c18 import readings
 from rlnotes.chapters.c18.readings import AT_MU, AT_PI_K, DIVERGENCE, UNCLIPPED
 from rlnotes.chapters.verdicts import told
 from rlnotes.logs.cards import Card
+from rlnotes.studies.verdicts import Verdict
 
 PROVED, CONTEST, REAL = "proved", "contest", "real"
 
@@ -66,7 +67,8 @@ TREE = (
         (
             Leaf(
                 "Take small steps, short responses, an exact sampler, and L − D_seq on a fresh batch. "
-                "Where D_seq is above 1 − reward, wait for no promise.",
+                "Where D_seq is above 1 − reward, wait for no promise "
+                "([counts](deeper/18_from_tiny_to_real.ipynb#Is-a-promise-in-reach?)).",
                 (
                     Proof(
                         "J(π) − J(μ) ≥ L − D_seq for rewards in [0, 1] ([chapter 14](14_trust_region_masking.ipynb))"
@@ -78,18 +80,19 @@ TREE = (
     ),
     Question(
         "Is every ratio 1 when the gradient is taken?",
-        "one update to a rollout, and a mismatch of 0 at the first look",
+        "one update to a rollout; and the limit is around π_k, or the mismatch is 0 at the first look",
         (
             Leaf(
-                "No clip and no mask can act. Look at the advantage and the denominator "
+                "No clip and no mask can act. Look at the advantage, and at what the loss is divided by "
                 "([chapter 08](08_dr_grpo_dapo.ipynb)).",
-                (Proof("all of them give the same gradient at ratio 1, if they share these two"),),
+                (Proof("all of them give the same gradient at ratio 1, if they share these two and the weight to μ"),),
             ),
         ),
     ),
     Question(
         "Is the sampler rounded?",
-        "a mismatch at the first look: here 0.01 with 8 bits, 0.06 and more with 4",
+        "a mismatch at the first look: here 0.01 with 8 bits, 0.06 and more with 4. An engine's kernels: up to 0.005 "
+        "is normal, says verl; not run here: take it as exact, and look on",
         (
             Leaf(
                 "Record log μ. That the weight π/μ helps by itself is not told.",
@@ -103,8 +106,8 @@ TREE = (
                 ),
             ),
             Leaf(
-                "At 0.06 and more: no narrow clip at μ; try `minirl` first. At 0.01 no harm of that clip is told; "
-                "between, nothing was run. Of "
+                "At 0.06 and more: no narrow clip at μ; try `minirl` first. At 0.01 no harm of that clip is told. "
+                "Elsewhere nothing was run: first look for a wrong temperature or precision. Of "
                 "`dppo_tv` and no limit tiny and real models say opposite things.",
                 (
                     Real("`minirl` less the clip at μ", "int4", AT_PI_K, AT_MU),
@@ -131,7 +134,7 @@ TREE = (
     ),
     Question(
         "Is the sampler some rounds behind?",
-        "`lag` in updates, or the staleness that your library logs",
+        "by your library's log of staleness; our `lag` is in updates",
         (
             Leaf(
                 "If all of the data are old, first make it younger.",
@@ -181,8 +184,8 @@ TREE = (
         "",
         (
             Leaf(
-                "Keep the limit that you have. On one tiny task `dppo_tv` is ahead of the clip; elsewhere that is not "
-                "told, or within 0.03. No limit is a little behind over the run.",
+                "Keep the limit that you have. On one tiny task `dppo_tv` is just ahead of the clip; elsewhere that is "
+                "not told, or within 0.03. No limit is a little behind over the run.",
                 (
                     Contest("`dppo_tv` less the clip, misled", "17_contest", "dppo_tv, misled | stale_ppo, misled"),
                     Contest("the same, long responses", "17_contest", "dppo_tv, ledger | stale_ppo, ledger"),
@@ -195,6 +198,12 @@ TREE = (
 )
 
 
+def fine(verdict: Verdict) -> str:
+    """Its interval to four digits: two of them end within 0.0005 of no difference."""
+    value, low, high = verdict.difference
+    return f"{value:+.4f} [{low:+.4f}, {high:+.4f}]"
+
+
 def words(one: Evidence) -> str:
     """Grade, difference, interval and word of a piece of evidence."""
     match one:
@@ -202,10 +211,10 @@ def words(one: Evidence) -> str:
             return f"**{PROVED}**: {said}"
         case Contest(said, name, difference):
             verdict = told(name, difference)
-            return f"**{CONTEST}** `{name}`: {said} {verdict.difference}, *{verdict.word}*"
+            return f"**{CONTEST}** `{name}`: {said} {fine(verdict)}, *{verdict.word}*"
         case Distance(kinds):
             rounds = (f"{readings.KINDS[kind]} {readings.vacuous_by_arm(kind)}" for kind in kinds)
-            return f"**{REAL}**: rounds with D_seq above 1 − reward, by arm: {'; '.join(rounds)}"
+            return f"**{REAL}**: rounds with the logged D_seq (too low) above 1 − reward, by arm: {'; '.join(rounds)}"
         case Real(said, kind, ours, theirs):
             both = readings.run(ours, kind), readings.run(theirs, kind)
             end, mean = (readings.less(*both, of) for of in readings.MEASURES.values())
@@ -255,7 +264,8 @@ def tiny_and_real() -> readings.Rows:
     """A row for each such question: the answers with their words."""
     found = readings.Rows()
     for asked, (name, difference, kind, ours, theirs) in BESIDE.items():
-        tiny = str(told(name, difference)).replace("  ", ", ")
+        verdict = told(name, difference)
+        tiny = f"{fine(verdict)}, {verdict.word}"
         real = readings.told(readings.run(ours, kind), readings.run(theirs, kind), "real, {}")
         found.append({"sampler, and what is compared": asked, "tiny, over the run": tiny} | real)
     return found
