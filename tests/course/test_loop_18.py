@@ -336,6 +336,7 @@ def test_chapter_18_a_clip_at_pi_k_with_a_token_weight_is_minirl_below_the_cap(c
 
 
 @pytest.mark.extras
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_chapter_18_what_the_page_sets_in_trl_is_there(tmp_path: Path):
     pytest.importorskip("trl", reason="the extra `bridge` brings it")
     from trl import GRPOConfig  # pyright: ignore
