@@ -71,6 +71,13 @@ def move_by_keyboard(page: sync_api.Page, scope: str) -> None:
     assert explorer.locator("svg.drawing").first.inner_html() != drawing
 
 
+APART = """() => [...document.querySelectorAll(".rlnotes-explorer .key")].every((key) => {
+  const names = [...key.children].map((name) => name.getBoundingClientRect());
+  return names.length > 0 && key.scrollWidth <= key.clientWidth && names.every((one, i) =>
+    names.slice(i + 1).every((other) => other.left >= one.right || other.top >= one.bottom));
+})"""  # no name of a curve lies on another
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_book_is_alive_without_network_or_kernel(browser: sync_api.Browser, chapter: str, theme: str):
@@ -87,6 +94,7 @@ def test_the_book_is_alive_without_network_or_kernel(browser: sync_api.Browser, 
     assert page.locator("mjx-container").count() > 5
     explorers = page.locator(".rlnotes-explorer")
     assert explorers.count() == EXPLORERS[chapter]
+    assert page.evaluate(APART)
     move_by_keyboard(page, "body")
     if chapter.startswith("02"):  # an exact model rests without a kernel, and the page says so
         assert explorers.last.locator("input:disabled").count() == 2

@@ -3,7 +3,7 @@
 // knows only the picture at the start: the others come from the kernel.
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 430, HEIGHT = 250, LEFT = 52, RIGHT = 10, TOP = 26, BOTTOM = 38;
+const WIDTH = 430, HEIGHT = 234, LEFT = 52, RIGHT = 10, TOP = 10, BOTTOM = 38;
 const DASHES = ["", "7 4", "8 3 2 3", "2 3", "7 2"];
 
 const STYLE = `
@@ -18,6 +18,8 @@ html[data-theme=dark] .rlnotes-explorer, [data-jp-theme-light=false] .rlnotes-ex
 .rlnotes-explorer .drawing { width: 100%; max-width: 430px; height: auto; overflow: visible; }
 .rlnotes-explorer .frame { overflow: hidden; }
 .rlnotes-explorer .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 8px; }
+.rlnotes-explorer .key { display: flex; flex-wrap: wrap; gap: 0 14px; font-size: 12px; }
+.rlnotes-explorer .key svg { width: 26px; height: 8px; margin-right: 4px; }
 .rlnotes-explorer text { fill: currentColor; font-size: 12px; }
 .rlnotes-explorer .said { min-height: 1.5em; margin: 4px 0; }
 .rlnotes-explorer .wrong { color: var(--wrong); }
@@ -58,8 +60,10 @@ function leftOf(labels) {
   return Math.max(LEFT, 22 + 7.5 * Math.max(...labels.map((label) => label.length)));
 }
 
-// A panel: axes drawn anew with each move, because the range may follow the curves.
-function draw(panel, data, parent) {
+// A panel: axes drawn anew with each move, because the range may follow the curves. The key wraps, so that no name hides
+// another.
+function draw(panel, data, key, parent) {
+  key.replaceChildren();
   parent.replaceChildren();
   const [x0, x1] = data.x ?? panel.x, inside = data.curves.flatMap((c) => c.ys).filter(Number.isFinite);
   const [y0, y1] = data.y ?? panel.y ?? [Math.min(...inside), Math.max(...inside)];
@@ -83,10 +87,10 @@ function draw(panel, data, parent) {
     const d = curve.xs.map((x, j) => `${j ? "L" : "M"}${px(x).toFixed(2)} ${py(curve.ys[j]).toFixed(2)}`).join("");
     const fill = panel.filled.includes(i) ? `fill: var(--c${i}); fill-opacity: 0.3` : "";
     svg("path", { d, class: "curve", stroke: `var(--c${i})`, "stroke-dasharray": DASHES[i], style: fill }, frame);
-    const at = LEFT + 6 + i * ((WIDTH - LEFT) / data.curves.length);
-    svg("line", { x1: at, x2: at + 24, y1: 14, y2: 14, stroke: `var(--c${i})`, "stroke-width": 2,
-      "stroke-dasharray": DASHES[i] }, parent);
-    svg("text", { x: at + 29, y: 18 }, parent, curve.label);
+    const named = html("span", {}, key);
+    svg("line", { x1: 0, x2: 26, y1: 4, y2: 4, stroke: `var(--c${i})`, "stroke-width": 2, "stroke-dasharray": DASHES[i] },
+      svg("svg", { viewBox: "0 0 26 8" }, named));
+    named.append(curve.label);
   });
   for (const point of data.points)
     svg("circle", { cx: px(point.x), cy: py(point.y), r: 5, fill: `var(--c${point.curve})`, stroke: "currentColor" }, frame);
@@ -113,14 +117,15 @@ export function mount(el, start, changed, found = compute(start)) {
   const drawings = SPEC.panels.map((panel) => {
     const box = html("div", {}, panels);
     html("div", {}, box, panel.title);
-    return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "drawing", role: "img", "aria-label": panel.title }, box);
+    const key = html("div", { class: "key" }, box);
+    return [key, svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "drawing", role: "img", "aria-label": panel.title }, box)];
   });
   const computed = () => SPEC.exact ? {} : compute(values); // nothing yet: the kernel computes it
   function show({ text, error, panels = [] }) {
     for (const [name, [input, out]] of Object.entries(inputs)) { input.value = values[name]; out.textContent = shown(values[name]); }
     if (error ?? text) said.textContent = error ?? text;
     said.className = error ? "said wrong" : "said";
-    panels.forEach((data, i) => draw(SPEC.panels[i], data, drawings[i]));
+    panels.forEach((data, i) => draw(SPEC.panels[i], data, ...drawings[i]));
   }
   show(found);
   return (given, found) => { Object.assign(values, given); show(found ?? computed()); };
