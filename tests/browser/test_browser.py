@@ -71,8 +71,8 @@ def move_by_keyboard(page: sync_api.Page, scope: str) -> None:
     assert explorer.locator("svg.drawing").first.inner_html() != drawing
 
 
-APART = """() => [...document.querySelectorAll(".rlnotes-explorer .key")].every((key) => {
-  const names = [...key.children].map((name) => name.getBoundingClientRect());
+APART = """() => [...document.querySelectorAll(".rlnotes-explorer .panels > div")].every((panel) => {
+  const key = panel.querySelector(".key"), names = [...key.children].map((name) => name.getBoundingClientRect());
   return names.length > 0 && key.scrollWidth <= key.clientWidth && names.every((one, i) =>
     names.slice(i + 1).every((other) => other.left >= one.right || other.top >= one.bottom));
 })"""  # no name of a curve lies on another
