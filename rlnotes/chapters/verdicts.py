@@ -441,13 +441,13 @@ Contests without a card ran on the cores of a processor. Seconds are those of th
 side by side on two cards and 16 cores; where none stand they were not noted. `09_experts` was made in part on one
 processor, in part on another.
 
-A command makes a table again, but not to the last bit on every machine. Of the contests without a card the first steps
-of five runs, of `07_groups`, `07_penalties` and `12_versions`, were made again on another processor with another
-version of PyTorch: they are equal in every stored digit. Parts of three others were made twice on one card: 60 runs of
-`11_corrections` were equal, 48 of `15_regions` and 60 of `09_ranges` were not, since a card may add in another order;
-of these two runs were looked at, whose accuracies agreed in three digits. From one seed a card draws other samples than
-a processor. So a run of a card's table that is made on a processor has the same start, whose greedy accuracy is equal,
-and another course.
+A command makes a table again, but not to the last bit on every machine. Of each contest two whole runs, seeds 0 and 1 of
+one method at its own rate, were made twice on another processor with another version of PyTorch. All were equal to
+their own repetition, and those of contests without a card to the stored ones, in every stored digit. Parts of three
+others were made twice on one card: 60 runs of `11_corrections` were equal, 48 of `15_regions` and 60 of `09_ranges`
+were not, since a card may add in another order; of these two runs were looked at, whose accuracies agreed in three
+digits. From one seed a card draws other samples than a processor. So a run of a card's table that is made on a
+processor has the same start, whose greedy accuracy is equal, and another course.
 """
 
 
