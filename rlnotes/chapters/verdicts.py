@@ -441,8 +441,8 @@ Contests without a card ran on the cores of a processor. Seconds are those of th
 side by side on two cards and 16 cores; where none stand they were not noted. `09_experts` was made in part on one
 processor, in part on another.
 
-A command makes a table again, but not to the last bit on every machine. Of each contest two whole runs, seeds 0 and 1 of
-one method at its own rate, were made twice on another processor with another version of PyTorch. All were equal to
+A command makes a table again, but not to the last bit on every machine. Of each contest two whole runs, seeds 0 and 1
+of one method at its own rate, were made twice on another processor with another version of PyTorch. All were equal to
 their own repetition, and those of contests without a card to the stored ones, in every stored digit. Parts of three
 others were made twice on one card: 60 runs of `11_corrections` were equal, 48 of `15_regions` and 60 of `09_ranges`
 were not, since a card may add in another order; of these two runs were looked at, whose accuracies agreed in three
