@@ -84,7 +84,7 @@ def jobs(seeds: int) -> Iterator[tuple[str, int]]:
     for seed in first:
         yield from ((arm.name, seed) for arm in (FORM, *GYM, *STALE))
     for seed in range(3, seeds):
-        yield from ((arm.name, seed) for arm in (*EXACT, *INT4))
+        yield from ((arm.name, seed) for arm in (*STALE, *EXACT, *INT4))
     for seed in first:
         yield from ((arm.name, seed) for arm in INT8)
 
