@@ -73,6 +73,8 @@ def test_the_version_that_began_is_what_was_given():
         ("12.2", (6, 2, 11), "a round of this run has 8"),
         ("12.2", (6, 2, 23), "older than it"),
         ("12.2", (6, 2, 19), "came after"),
+        ("12.2", (6, 2, 14), "one too small"),
+        ("12.2", (6, 2, 16), "one too large"),
         ("12.2", (6, 2, 32), "count 32 updates back"),
         ("12.5", (0.46875, 0.5), "only half"),
         ("12.5", (0.23, 0.25), "left of half"),
@@ -131,6 +133,7 @@ STALENESS: dict[str, tuple[Callable[..., Any], str]] = {
         "average policy",
     ),
     "unweighted": (lambda d, p, c: tv(p, c).mean(), "weigh with d"),
+    "largest difference": (lambda d, p, c: (d * np.abs(p - c).max(-1)).sum(), "difference of one action"),
     "largest": (lambda d, p, c: tv(p, c).max(), "largest distance"),
 }
 

@@ -9,6 +9,7 @@ import torch
 from rlnotes.bounds import mixtures as bounds
 from rlnotes.bounds.mdp import largest_gain, state_tv
 from rlnotes.chapters.c12 import readings
+from rlnotes.chapters.c12.live import ARMS as LOOP
 from rlnotes.chapters.c12.live import SEEDS as STORED
 from rlnotes.chapters.c12.live import train
 from rlnotes.chapters.c12.promise import Path, fixed_prompts
@@ -27,7 +28,7 @@ from rlnotes.lm.trainer import Trainer
 from rlnotes.lm.warm_start import shipped_start
 from rlnotes.objectives import GRPO
 from rlnotes.studies import load_table, paired_interval
-from rlnotes.studies.tables import load_rows
+from rlnotes.studies.tables import died, load_rows
 
 SHIFTED = {(feed, readings.TITLES[recipe]) for feed, recipe in ARMS}
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
@@ -203,6 +204,31 @@ def test_chapter_12_what_its_stored_rounds_show():
     assert ends[0] < 0.01 and ends[1] > 0.94, "one of six runs died"
 
 
+def test_chapter_12_what_lag_and_staleness_say_of_the_cost():
+    rows = {row["arm"]: row for row in readings.distances()}
+    old = [rows[arm] for arm in ("all old", "all old, half the lag", "all old, one round")]
+    assert [f"{row['mean J lost']:.2f}" for row in old] == ["0.49", "0.29", "0.21"]
+    assert [f"{row['S, mean']:.3f}" for row in old] == ["0.120", "0.067", "0.016"]
+    slower, half = rows["all old, half the rate"], rows["half old"]
+    assert abs(slower["mean J lost"] - old[0]["mean J lost"]) < 0.01 and slower["S, mean"] < 0.7 * old[0]["S, mean"]
+    lost = readings.mean_J("fresh") - readings.mean_J("all old, one round")
+    lived = np.delete(lost, lost.argmax()).mean()
+    assert f"{lived:.2f}" == "0.10" and half["mean J lost"] < 0.06 < lived and half["S, mean"] > 3 * old[2]["S, mean"]
+
+
+def test_chapter_12_what_its_deeper_page_says_of_a_log():
+    names = ("S", "S sampled", "mismatch")
+    S, sampled, mismatch = (
+        np.concatenate([run[name] for arm in LOOP for run in readings.live(arm)]) for name in names
+    )
+    far, worst = S > 0.01, sampled.argmax()
+    said = f"in one of the {far.sum()} stored rounds of the chapter's loop with $S$ above 0.01 it reads "
+    said += f"{sampled[worst]:.2f} where the distance is {S[worst]:.2f}"
+    near = mismatch[far] / S[far]
+    page = (course_dir() / "deeper" / "12_mixture_bounds.ipynb").read_text(encoding="utf-8")
+    assert json.dumps(said)[1:-1] in page and f"that was {near.min():.2f} to {near.max():.2f} times" in page
+
+
 def test_chapter_12_what_its_contest_is_said_to_show():
     rows = {(row["feed"], row["objective"]): row for row in readings.feeds_in_short()}
     fresh, here = "less clip on fresh data", "less clip on this feed"
@@ -216,12 +242,24 @@ def test_chapter_12_what_its_contest_is_said_to_show():
     assert readings.ends_told() == "-0.034 [-0.133, +0.064]  not told"
     deaths = [rows[key]["died"] for key in (("all old", "clip"), ("half old", "clip"), ("half old", "unclipped"))]
     assert deaths == ["4 of 12", "0 of 12", "4 of 12"]
+    assert rows["all old", "unclipped"]["fell"] == "3 of 12"
+    table = load_table("12_versions")
+    longest = {len(accuracy) - 1 for name in readings.chosen(table).values() for _, accuracy in table.curves(name, "accuracy")}
+    assert (readings.EVERY * min(longest), readings.EVERY * max(longest)) == (36, 46)
+    assert readings.rounds_to_half("half old", readings.CLIPPED) * (5 + 6) == 44
 
 
 def test_chapter_12_before_a_fall_the_distance_does_not_tell_runs_that_will_die():
     *arms, whole = readings.before_the_fall()
     assert [row["died"] for row in arms] == [f"{n} of 12" for n in (0, 4, 1, 0, 4, 0)]
     assert [*whole.values()][2:] == ["9 of 72", "8 of 9", "63 of 63", "6 of 9", "63 of 63", "41 of 75", "31 of 75"]
+    pairs = [row["yes"] for row in readings.alarms()][4:]
+    assert pairs == [
+        "41 of 75: 0.55 [0.31, 0.77]",
+        "31 of 75: 0.41 [0.19, 0.65]",
+        "38 of 75: 0.51 [0.23, 0.77]",
+        "57 of 75: 0.76 [0.53, 0.94]",
+    ]
 
 
 def test_chapter_12_runs_with_their_update_shift_are_those_of_the_contest():
@@ -240,6 +278,8 @@ def test_chapter_12_what_its_narrow_interval_and_its_rates_hang_on():
     assert half["median"] < 0 and half["without seed 3"] < 0
     runs = readings.seed_by_seed()
     lost = sorted(row["fresh, grpo"] - row["all old, grpo"] for row in runs if row["all old, grpo"] > 0.3)
+    ahead = [row["all old, unclipped"] - row["all old, grpo"] for row in runs if row["all old, grpo"] > 0.3]
+    assert f"{np.mean(ahead):.2f}" == "0.09", "where the clip lived"
     assert len(lost) == 8 and (round(lost[0], 2), round(lost[-1], 2)) == (0.27, 0.34)
     rates = {row["feed"]: row for row in readings.by_rate()}
     assert [rates["all old"][rate].split(", ")[0] for rate in ("1e-4", "2e-4", "4e-4")] == [
@@ -247,6 +287,17 @@ def test_chapter_12_what_its_narrow_interval_and_its_rates_hang_on():
         "0.234 / 0.608",
         "0.395 / 0.745",
     ]
+    assert rates["all old"]["1.6e-3"] == "0.613 / –", "at 8e-4 it is 0.046 less, and none of the nine runs died"
+    loop = [readings.J_of(run) for run in readings.live("all old")]
+    tuned = load_table("12_versions")
+    (name,) = (
+        name
+        for name in tuned.tuning
+        if (tuned.labels[name]["task"], tuned.labels[name]["recipe"]) == ("old 32", readings.CLIPPED)
+        and tuned.labels[name]["rate"] == "8e-4"
+    )
+    tuning = [accuracy for _, accuracy in replace(tuned, rows=tuned.tuning).curves(name, "accuracy")]
+    assert len([*loop, *tuning]) == 9 and not any(map(died, [*loop, *tuning]))
     assert rates["all old"]["8e-4"] == "0.567 / 0.527, 2 died" and rates["half old"]["8e-4"] == "0.852 / 0.858"
     for feed in ("fresh", "half old", "old in parts"):
         for rate in ("1e-4", "2e-4", "4e-4", "8e-4"):

@@ -39,6 +39,11 @@ def _what_rang() -> tuple[int, int, int]:
 _D = np.array([[0.1, 0.3], [0.4, 0.2]])  # versions, states
 _POLICIES = np.array([[[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]], [[0.2, 0.3, 0.5], [0.3, 0.3, 0.4]]])
 _CURRENT = np.array([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])
+_FOUR = (  # two actions up and two down: half of the sum is no longer the largest difference
+    np.array([[0.3], [0.7]]),
+    np.array([[[0.4, 0.4, 0.1, 0.1]], [[0.1, 0.35, 0.15, 0.4]]]),
+    np.full((1, 4), 0.25),
+)
 _SMALL = (np.array([[0.2], [0.8]]), np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), np.array([[0.5, 0.5]]))
 
 
@@ -160,16 +165,21 @@ EXERCISES: dict[str, Exercise] = {
             "the third number: the rollouts are 32 updates old, and a round of this run has 8 of them": (..., ..., 11),
             "the third number: the rollouts of a round are older than it": (..., ..., 23),
             "the third number: those weights came after the rollouts were written": (..., ..., 19),
+            "the third number is one too small: 32 updates are four rounds": (..., ..., 14),
+            "the third number is one too large: 32 updates are four rounds": (..., ..., 16),
             "the third number is a round: count 32 updates back, at 8 a round": (..., ..., 32),
         },
         hints=("Go down to the first number above the limit. How many rounds are 32 updates, at 8 a round?",),
     ),
     "12.3": Exercise(
-        cases=(_SMALL, (_D, _POLICIES, _CURRENT)),
+        cases=(_SMALL, (_D, _POLICIES, _CURRENT), _FOUR),
         oracle=_staleness_by_walking,
         misconceptions={
             "total variation is half of the sum of absolute differences": lambda d, p, c: (
                 2 * _staleness_by_walking(d, p, c)
+            ),
+            "that is the largest difference of one action. Where several gain, half of the sum is more": (
+                lambda d, p, c: (d * np.abs(np.asarray(p) - np.asarray(c)).max(-1)).sum()
             ),
             "this is the distance to the average policy; errors in opposite directions hide in it": lambda d, p, c: (
                 d.sum(0) * _tv(np.einsum("is,isa->sa", d, np.asarray(p)) / d.sum(0)[:, None], np.asarray(c))

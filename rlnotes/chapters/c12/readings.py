@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from torch import Tensor
 
 from rlnotes.chapters.c12.live import ARMS, UPDATES
@@ -38,8 +39,8 @@ def chosen(table: Table) -> dict[tuple[str, str], str]:
 
 
 def feeds_in_short() -> Rows:
-    """Rows for the start, sampled and greedy, and one for each feed and objective: rate, runs that died, mean accuracy,
-    and what is told.
+    """Rows for the start, sampled and greedy, and one for each feed and objective: rate, runs that fell and that died,
+    mean accuracy, and what is told.
     """
     table = load_table("12_versions")
     own = chosen(table)
@@ -50,11 +51,12 @@ def feeds_in_short() -> Rows:
 
     found: Rows = []
     for how, metric in (("sampled", "accuracy"), ("greedy", "greedy")):
-        found.append({"feed": UNTRAINED, "objective": how, "rate": None, "died": None})
+        found.append({"feed": UNTRAINED, "objective": how, "rate": None, "fell": None, "died": None})
         found[-1]["mean"] = table.start(fresh, metric).mean()
     for (feed, recipe), name in own.items():
-        dead = [died(accuracy) for _, accuracy in table.curves(name, "accuracy")]
-        row = {"feed": feed, "objective": TITLES[recipe], "rate": table.labels[name]["rate"], "died": _of(dead)}
+        curves = [accuracy for _, accuracy in table.curves(name, "accuracy")]
+        row = {"feed": feed, "objective": TITLES[recipe], "rate": table.labels[name]["rate"]}
+        row |= {"fell": _of([bool(_low(one).any()) for one in curves]), "died": _of(list(map(died, curves)))}
         row["mean"] = table.mean(name, "accuracy").mean()
         row["less clip on fresh data"] = told(name, fresh)
         row["less clip on this feed"] = told(name, own[feed, CLIPPED]) if feed != "fresh" else None
@@ -85,7 +87,7 @@ def choices() -> Rows:
     own = chosen(table)
     for feed, recipe in product(("fresh", "half old", "all old"), TITLES):
         first, curves = _first_at_half(table, own[feed, recipe]), table.curves(own[feed, recipe], "accuracy")
-        found.append(_choice("contest, 36 rounds", feed, TITLES[recipe], first, [accuracy for _, accuracy in curves]))
+        found.append(_choice("contest", feed, TITLES[recipe], first, [accuracy for _, accuracy in curves]))
     for arm in ("fresh", "all old", "all old, half the lag", "all old, one round"):
         curves = [J_of(run) for run in live(arm)]
         found.append(_choice("loop, 24 rounds", arm, TITLES[CLIPPED], list(map(first_at, curves)), curves))
@@ -162,35 +164,61 @@ def before_the_fall() -> Rows:
     """What the mean of abs(pi - mu) was in stale runs before they died: a limit passed, or farther than in runs of the
     same arm that lived, at the same measurement; of the latter the same for U. A row for each arm, and one for all.
     """
-    table, found, shifts = load_table("12_versions"), [], load_rows("12_shift")
-    for (feed, recipe), name in chosen(table).items():
-        if feed == "fresh":
-            continue
-        before, lived, own = [], [], [run for run in shifts if (run["feed"], run["objective"]) == (feed, recipe)]
-        curves = zip(table.curves(name, "accuracy"), table.curves(name, "mismatch"), strict=True)
-        for seed, ((_, accuracy), (_, far)) in enumerate(curves):
-            numbers = [far, *(np.array(run["update_shift"]) for run in own if run["seed"] == seed)]
-            if died(accuracy):
-                held = accuracy >= 0.5 * np.maximum.accumulate(accuracy)
-                last = np.flatnonzero(held)[-1]  # at the start there is no data to be far from
-                before.append([number[:last] for number in numbers])
-            else:
-                lived.append(numbers)
+    found: Rows = []
+    for (feed, recipe), (dying, lived) in _stale_runs().items():
+        before = [[number[:last] for number in numbers] for numbers, last in dying]
         row: dict[str, Any] = {"feed": feed, "objective": TITLES[recipe], "died": [True] * len(before)}
         row["died"] += [False] * len(lived)
         for limit in (PRECISION, FAR):
             for title, runs in (("died", before), ("lived", lived)):
                 row[f"above {limit:g}, {title}"] = [bool((far > limit).any()) for far, *_ in runs]
         for place, title in enumerate((FARTHER, LARGER)):
-            row[title] = [bool(one[place][-1] > other[place][len(one[place]) - 1]) for one in before for other in lived]
+            row[title] = [one for run in dying for one in _larger(run, lived, place)]
         found.append(row)
     whole = {"feed": "all of them", "objective": None}
     whole |= {key: [one for row in found for one in row[key]] for key in [*found[0]][2:]}
     return [row | {key: _of(row[key]) for key in [*row][2:]} for row in [*found, whole]]
 
 
+Numbers = list[np.ndarray]  # of a run: abs(pi - mu) at each measurement, and U in the arms in which runs died
+
+
+def _stale_runs() -> dict[tuple[str, str], tuple[list[tuple[Numbers, int]], list[Numbers]]]:
+    """By arm the runs that died, each with how many measurements came before its fall, and those that lived."""
+    table, found, shifts = load_table("12_versions"), {}, load_rows("12_shift")
+    for (feed, recipe), name in chosen(table).items():
+        if feed == "fresh":
+            continue
+        dying, lived, own = [], [], [run for run in shifts if (run["feed"], run["objective"]) == (feed, recipe)]
+        curves = zip(table.curves(name, "accuracy"), table.curves(name, "mismatch"), strict=True)
+        for seed, ((_, accuracy), (_, far)) in enumerate(curves):
+            numbers = [far, *(np.array(run["update_shift"]) for run in own if run["seed"] == seed)]
+            if died(accuracy):  # at the start there is no data to be far from
+                dying.append((numbers, int(np.flatnonzero(~_low(accuracy))[-1])))
+            else:
+                lived.append(numbers)
+        found[feed, recipe] = dying, lived
+    return found
+
+
+def _larger(run: tuple[Numbers, int], lived: list[Numbers], place: int, later: int = 0) -> list[bool]:
+    """Whether a number of a run that dies is larger than in each that lived, ``later`` measurements after its last
+    before the fall.
+    """
+    numbers, last = run
+    at = last - 1 + later
+    return [bool(numbers[place][at] > other[place][at]) for other in lived]
+
+
+def _low(accuracy: np.ndarray) -> np.ndarray:
+    """Where a run is below half of the best accuracy that it has reached so far."""
+    return accuracy < 0.5 * np.maximum.accumulate(accuracy)
+
+
 def alarms() -> Rows:
-    """All arms of :func:`before_the_fall` together, a row for each question."""
+    """All arms of :func:`before_the_fall` together, a row for each question. Behind the pairs stands their share, with
+    the 95 % interval of a bootstrap that draws the runs that died anew.
+    """
     whole = before_the_fall()[-1]
     asked = {
         f"{who}: mean |π_k − μ| {'once ' * (who == 'lived')}above {limit:g}{', before the fall' * (who == 'died')}": (
@@ -199,9 +227,24 @@ def alarms() -> Rows:
         for limit in (PRECISION, FAR)
         for who in ("died", "lived")
     }
-    asked["pairs, last measurement before a fall: |π_k − μ| larger in the run that dies"] = whole[FARTHER]
-    asked["the same pairs: U larger in the run that dies"] = whole[LARGER]
+    for later, when in enumerate(("last measurement before a fall", "first measurement in it")):
+        for place, what in enumerate(("|π_k − μ|", "U")):
+            asked[f"pairs, {when}: {what} larger in the run that dies"] = _pairs(place, later)
     return [{"stale runs": question, "yes": yes} for question, yes in asked.items()]
+
+
+def _pairs(place: int, later: int) -> str:
+    pairs = [_larger(run, lived, place, later) for dying, lived in _stale_runs().values() for run in dying]
+    counts = [sum(own) for own in pairs], [len(own) for own in pairs]
+    low, high = stats.bootstrap(
+        counts,
+        lambda larger, all_, axis: larger.sum(axis) / all_.sum(axis),
+        paired=True,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    larger, all_ = map(sum, counts)
+    return f"{larger} of {all_}: {larger / all_:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def ends_told() -> str:
@@ -240,7 +283,10 @@ def times_letter(times: float) -> str:
 
 
 def distances() -> Rows:
-    """A row for each arm: its rate and lag, the distances once that is reached, lowest to highest, and J at the end."""
+    """A row for each arm: its rate and lag, the distances from round ``FULL`` on, lowest to highest, the mean J that it
+    loses against fresh data at its rate, and J at the end.
+    """
+    fresh = {rate: arm for arm, (lags, rate) in ARMS.items() if lags == (0,)}
     found: Rows = []
     for arm, (lags, rate) in ARMS.items():
         runs = live(arm)
@@ -248,6 +294,7 @@ def distances() -> Rows:
         rounds = np.array([run["S"][FULL - 1 :] for run in runs])
         row: dict[str, Any] = {"arm": arm, "rate": short(rate), "lag of the old": max(lags)}
         row |= {"S, mean": float(S.mean()), "S, single rounds": _span(rounds, 2)}
+        row["mean J lost"] = float((mean_J(fresh[rate]) - mean_J(arm)).mean())
         row["J at the end"] = _span(np.array([J_of(run)[-1] for run in runs]), 2)
         found.append(row)
     return found
@@ -256,6 +303,11 @@ def distances() -> Rows:
 def J_of(run: dict[str, Any]) -> np.ndarray:
     """J before each round of a stored run, and after the last."""
     return np.append(run["J"], run["J"][-1] + run["change"][-1])
+
+
+def mean_J(arm: str) -> np.ndarray:
+    """The mean of J over each stored run of an arm, without its start (runs,)."""
+    return np.array([J_of(run)[1:].mean() for run in live(arm)])
 
 
 def _span(values: np.ndarray, digits: int) -> str:
