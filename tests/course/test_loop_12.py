@@ -1,6 +1,8 @@
 """The loops of chapter 12 reach their threshold on three of three seeds, and its statements hold."""
 
+import json
 from dataclasses import replace
+from pathlib import Path as FilePath
 
 import numpy as np
 import pytest
@@ -30,6 +32,7 @@ from rlnotes.objectives import GRPO
 from rlnotes.studies import load_table, paired_interval
 from rlnotes.studies.tables import died, load_rows
 
+DEEPER = FilePath(__file__).parents[2] / "course" / "deeper" / "12_mixture_bounds.ipynb"
 SHIFTED = {(feed, readings.TITLES[recipe]) for feed, recipe in ARMS}
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
@@ -218,14 +221,12 @@ def test_chapter_12_what_lag_and_staleness_say_of_the_cost():
 
 def test_chapter_12_what_its_deeper_page_says_of_a_log():
     names = ("S", "S sampled", "mismatch")
-    S, sampled, mismatch = (
-        np.concatenate([run[name] for arm in LOOP for run in readings.live(arm)]) for name in names
-    )
+    S, sampled, mismatch = (np.concatenate([run[name] for arm in LOOP for run in readings.live(arm)]) for name in names)
     far, worst = S > 0.01, sampled.argmax()
     said = f"in one of the {far.sum()} stored rounds of the chapter's loop with $S$ above 0.01 it reads "
     said += f"{sampled[worst]:.2f} where the distance is {S[worst]:.2f}"
     near = mismatch[far] / S[far]
-    page = (course_dir() / "deeper" / "12_mixture_bounds.ipynb").read_text(encoding="utf-8")
+    page = DEEPER.read_text(encoding="utf-8")
     assert json.dumps(said)[1:-1] in page and f"that was {near.min():.2f} to {near.max():.2f} times" in page
 
 
@@ -244,8 +245,9 @@ def test_chapter_12_what_its_contest_is_said_to_show():
     assert deaths == ["4 of 12", "0 of 12", "4 of 12"]
     assert rows["all old", "unclipped"]["fell"] == "3 of 12"
     table = load_table("12_versions")
-    longest = {len(accuracy) - 1 for name in readings.chosen(table).values() for _, accuracy in table.curves(name, "accuracy")}
-    assert (readings.EVERY * min(longest), readings.EVERY * max(longest)) == (36, 46)
+    curves = [curve for name in readings.chosen(table).values() for _, curve in table.curves(name, "accuracy")]
+    rounds = [readings.EVERY * (len(curve) - 1) for curve in curves]
+    assert (min(rounds), max(rounds)) == (36, 46)
     assert readings.rounds_to_half("half old", readings.CLIPPED) * (5 + 6) == 44
 
 

@@ -97,7 +97,7 @@ QUIZ = Quiz(
                 ),
                 Choice(
                     "Not for that number: look at the held-out reward of the newest weights.",
-                    "Before a fall the distance is not told from a coin. The reward of rollouts tells of older weights.",
+                    "Before a fall it was not told from a coin. The reward of the rollouts tells of older weights.",
                     right=True,
                 ),
             ),
