@@ -1,4 +1,4 @@
-"""Explorer of chapter 11: what each weight keeps of an exact step, by the size of the batch, and by the cap."""
+"""Explorer of chapter 11: what each weight keeps of the guaranteed gain, by the size of the batch, and by the cap."""
 
 import json
 
@@ -16,15 +16,15 @@ class WeightsExplorer(ExplorerModel):
     """The model of 27 responses: four weights over the batch, and the one with a cap over the cap."""
 
     script = "weights.js"
-    title = "What a step keeps of an exact one"
+    title = "What a step keeps of the guaranteed gain"
     controls = (
         Control("size", "log₁₀ of the responses in a batch, n", 0, 4, 0.25, 2),
         Control("cap", "log₁₀ of the cap C", -1, 2, 0.1, 0.8),
         Control("spread", "distance of sampler and learner", 0, 1.5, 0.1, 1),
     )
     panels = (
-        Axes("four weights, each at its own best step", "log₁₀ n", "kept of an exact step", (0, 4), (0, 1)),
-        Axes("the weight with a cap, at this n", "log₁₀ C", "kept of an exact step", (-1, 2), (0, 1.02)),
+        Axes("four weights, each at its own best step", "log₁₀ n", "kept of the guaranteed gain", (0, 4), (0, 1)),
+        Axes("the weight with a cap, at this n", "log₁₀ C", "kept of the guaranteed gain", (-1, 2), (0, 1.02)),
     )
 
     def compute(self, values: dict[str, float]) -> str:

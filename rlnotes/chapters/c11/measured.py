@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,11 +23,18 @@ SMALL, PROMPTS = 2, 64  # prompts of a micro-batch and of all of them, 16 respon
 SEEDS = {AGE: 20, 0: 6}  # states, by how many rounds older the data are than those of the last round
 
 
-def gradients(policy: Transformer, rollout: Rollout, weight: Callable[[Tensor], Tensor]) -> Tensor:
-    """(micro-batches, parameters) the gradient of each micro-batch of two groups, a mean over its 32 responses."""
-    advantages, found = group_mean(TASK.reward(rollout), 16).view(-1, 16), []
-    for picked in torch.arange(len(advantages)).split(SMALL):
-        part, A = rollout.groups(picked), advantages[picked].reshape(-1, 1)
+def gradients(
+    policy: Transformer, rollout: Rollout, weight: Callable[[Tensor], Tensor], order: Tensor | None = None
+) -> Tensor:
+    """(micro-batches, parameters) the gradient of each micro-batch, a mean over its 32 responses: of two groups, or,
+    with ``order`` (N,), of responses in that order.
+    """
+    advantages, found = group_mean(TASK.reward(rollout), 16).reshape(-1, 1), []
+    if order is None:
+        order = torch.arange(len(advantages))
+    single = replace(rollout, prompts=rollout.prompts[rollout.group], group=torch.arange(len(order)))
+    for picked in order.split(SMALL * 16):
+        part, A = single.groups(picked), advantages[picked]
         logp = token_logp(policy, part)
         h = ((logp - part.logp_behavior) * part.mask).detach()
         objective = (weight(h) * A * logp)[part.mask].sum() / len(logp)
@@ -67,13 +75,13 @@ def midway(age: int, seed: int) -> Trained:
     return train(WEIGHTS["token"], RATES["token"], seed, rounds=8, age=age)
 
 
-def measure(run: Trained, seed: int) -> Iterator[dict[str, Any]]:
+def measure(run: Trained, seed: int, prompts: int = PROMPTS) -> Iterator[dict[str, Any]]:
     """Each weight's noise number, and its cosine with the gradient of fresh responses, both without the bias that
-    noise brings into a squared norm.
+    noise brings into a squared norm; of 16 responses to each of ``prompts``.
     """
     draws = torch.Generator().manual_seed(100 + seed)
-    prompts = TASK.sample(PROMPTS, draws).prompts
-    old, new = (SAMPLER.sample(policy, prompts, 16, draws) for policy in (run.sampler, run.policy))
+    asked = TASK.sample(prompts, draws).prompts
+    old, new = (SAMPLER.sample(policy, asked, 16, draws) for policy in (run.sampler, run.policy))
     fresh = gradients(run.policy, new, WEIGHTS["uncorrected"])
     each = {name: gradients(run.policy, old, weight) for name, weight in WEIGHTS.items()} | {"fresh": fresh}
     for name, found in each.items():
@@ -81,7 +89,7 @@ def measure(run: Trained, seed: int) -> Iterator[dict[str, Any]]:
         squared = inner(found, found) * inner(fresh, fresh)
         yield {
             "weight": name,
-            "noise": noise_number(*norms, SMALL * 16, PROMPTS * 16),
+            "noise": noise_number(*norms, SMALL * 16, prompts * 16),
             "cosine": inner(found, fresh) / squared**0.5 if squared > 0 else None,
             "norm, 32": norms[0],
             "norm, all": norms[1],

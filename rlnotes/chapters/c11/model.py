@@ -1,11 +1,13 @@
-"""The model of 27 responses of chapter 11, its weights, and what a step along an estimate keeps of an exact one."""
+"""The model of 27 responses of chapter 11, its weights, and what a step along an estimate keeps of an exact one's
+guaranteed gain.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from rlnotes.bounds import gradient_ascent
-from rlnotes.exact import token_gradients, tokens
+from rlnotes.exact import token_gradients, token_progress, tokens
 from rlnotes.exact.tokens import Policy, TokenModel
 
 
@@ -64,7 +66,7 @@ def response(one: Pair, cap: float = np.inf) -> np.ndarray:
 
 
 class Kept(NamedTuple):
-    """What a step keeps of an exact one, each at its own best length: Fact 11.2."""
+    """What a step keeps of an exact one's guaranteed gain, each at its own best length: Fact 11.2."""
 
     share: float
     direction: float
@@ -83,3 +85,12 @@ def of_moments(m: gradient_ascent.Moments, n: float) -> Kept:
     mean = m.gradient_squared + 2 * m.alignment + m.bias_squared
     direction, noise = along**2 / (m.gradient_squared * mean), mean / (mean + m.variance / n)
     return Kept(direction * noise, direction, noise)
+
+
+def best_gain(one: Pair, weights: np.ndarray) -> float:
+    """The largest of the exact mean gains of J by a step along one response's estimate, over 40 lengths of the step."""
+    logits = [np.log(rows) for rows in one.pi]
+    gains = (
+        token_progress.expected_progress(one.model, logits, one.mu, weights, step) for step in np.geomspace(1, 50, 40)
+    )
+    return max(gains)

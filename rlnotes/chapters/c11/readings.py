@@ -137,7 +137,7 @@ def noise_and_signal(small: float, large: float, n: int, N: int) -> tuple[float,
 
 def variance_and_mean(row: dict[str, Any]) -> tuple[float, float]:
     """Those of a stored measurement."""
-    return noise_and_signal(row["norm, 32"], row["norm, all"], 32, 1024)
+    return noise_and_signal(row["norm, 32"], row["norm, all"], 32, row.get("responses", 1024))
 
 
 def measured_in_short(ages: Sequence[int]) -> Rows:
@@ -161,3 +161,15 @@ def measured_in_short(ages: Sequence[int]) -> Rows:
             found.append(row)
     first = dict.fromkeys(("data", "weight", "variance", "mean²", "n*", "cosine", "kept"))
     return [first | row for row in found]
+
+
+def measured_again() -> Rows:
+    """Each weight's variance, squared mean and noise number in two states: first measured, and with more responses."""
+    more, found = load_rows("11_again"), []
+    for row in (one for one in more if one["weight"] in ARMS):
+        (first,) = (one for one in measured(4) if (one["seed"], one["weight"]) == (row["seed"], row["weight"]))
+        for own, responses in ((first, 1024), (row, row["responses"])):
+            variance, mean = variance_and_mean(own)
+            told: dict[str, Any] = {"seed": row["seed"], "weight": row["weight"], "responses": responses}
+            found.append(told | {"variance": variance, "mean²": mean, "n*": own["noise"], "cosine": own["cosine"]})
+    return found

@@ -1,4 +1,4 @@
-// 27 responses of three tokens: what a step along four estimates keeps of an exact one, over the batch and over the cap.
+// 27 responses of three tokens: what a step along four estimates keeps of the guaranteed gain, over the batch and over the cap.
 export function compute({ size, cap, spread }) {
   const softmax = (row) => {
     const e = row.map(Math.exp), total = e.reduce((a, b) => a + b);
@@ -49,7 +49,7 @@ export function compute({ size, cap, spread }) {
   const s = (x) => x.toPrecision(2);
   const said = found.map(({ label, at }) => `${label} ${s(at(n).share)} (left by direction ${s(at(n).direction)} × by noise ${s(at(n).noise)})`);
   return {
-    text: `With ${Math.round(n)} responses a step keeps, of an exact one: ${said.join("; ")}. ` +
+    text: `With ${Math.round(n)} responses a step keeps of the guaranteed gain: ${said.join("; ")}. ` +
       `The best cap here is about ${s(10 ** caps[best])}; it keeps ${s(capped[best].share)}.`,
     panels: [
       { curves: found.map(({ label, at }) => ({ label, xs: sizes, ys: sizes.map((x) => at(10 ** x).share) })),
