@@ -245,6 +245,8 @@ def test_chapter_11_what_its_contest_is_said_to_show():
             dropped = {row["weight"]: row["dropped"] for row in readings.compared([task], clip=True)}[f"{arm}, clip"]
             assert (dropped > 0.01) == (arm in readings.BY_TOKEN), "of response weights the clip drops no token"
     assert word(old, "uncorrected", "unclipped") == word(old, "pg_is clip", "unclipped") == "worse"
+    runs = [run for name, own in load_table("11_corrections").rows.items() if old in name for run in own.values()]
+    assert {round(float(np.nanmedian(run["length"]))) for run in runs} == {6}
     plain = [method for method, _ in readings.ARMS.values()]
     assert not {word(long, arm, "unclipped") for arm in plain if arm != "unclipped"} & {"better", "worse"}
     rings = {row["weight"]: row["above 0.1"] for row in readings.far(old)}
