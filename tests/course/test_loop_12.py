@@ -244,6 +244,8 @@ def test_chapter_12_what_its_contest_is_said_to_show():
     deaths = [rows[key]["died"] for key in (("all old", "clip"), ("half old", "clip"), ("half old", "unclipped"))]
     assert deaths == ["4 of 12", "0 of 12", "4 of 12"]
     assert rows["all old", "unclipped"]["fell"] == "3 of 12"
+    fell, dead = (sum(int(row[key].split()[0]) for row in rows.values() if row[key]) for key in ("fell", "died"))
+    assert (fell, dead) == (17, 9), "8 of those that lived fell before"
     table = load_table("12_versions")
     curves = [curve for name in readings.chosen(table).values() for _, curve in table.curves(name, "accuracy")]
     rounds = [readings.EVERY * (len(curve) - 1) for curve in curves]
