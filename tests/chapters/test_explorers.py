@@ -87,7 +87,8 @@ def test_markers_stand_on_the_curves_where_the_picture_has_them(model: ExplorerM
 
 TEXTS = """({ values, found }) => {
   const node = (tag) => ({ tag, own: {}, inside: [], setAttribute(name, value) { this.own[name] = value; },
-    append(other) { this.inside.push(other); }, replaceChildren() { this.inside = []; }, addEventListener() {} });
+    append(...others) { this.inside.push(...others.filter((one) => one.tag)); }, // a node, or plain text
+    replaceChildren() { this.inside = []; }, addEventListener() {} });
   globalThis.document = { createElement: node, createElementNS: (space, tag) => node(tag) };
   const drawings = (at) => at.own.class === "drawing" ? [at] : at.inside.flatMap(drawings);
   const root = node("div");
