@@ -11,6 +11,7 @@ import torch
 from rlnotes.bounds import mixtures as bounds
 from rlnotes.bounds.mdp import largest_gain, state_tv
 from rlnotes.chapters.c12 import readings
+from rlnotes.chapters.c12.explorers import LaggingExplorer
 from rlnotes.chapters.c12.live import ARMS as LOOP
 from rlnotes.chapters.c12.live import SEEDS as STORED
 from rlnotes.chapters.c12.live import train
@@ -205,6 +206,9 @@ def test_chapter_12_what_its_stored_rounds_show():
     assert slow["fresh, half the rate"] == "0.97 to 0.98" and slow["all old, half the rate"] == "0.36 to 0.67"
     ends = sorted(readings.J_of(run)[-1] for run in readings.live("all old, one round"))
     assert ends[0] < 0.01 and ends[1] > 0.94, "one of six runs died"
+    J, S = (LaggingExplorer().curves(arm=1, seed=4, round=10)[panel][0][2] for panel in (0, 1))
+    assert J[9] > 0.6 and J[10] < 0.01, "the run that the first screen asks for dies in round 10"
+    assert S[:10].max() < 0.1 and S[9] < 0.06 and S[10] > 0.15, "and S jumps after that"
 
 
 def test_chapter_12_what_lag_and_staleness_say_of_the_cost():
