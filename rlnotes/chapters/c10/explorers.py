@@ -24,7 +24,7 @@ class GatesExplorer(ExplorerModel):
         Control("begin", "ratio at the start", 0.3, 3.0, 0.1, 1.5),
     )
     panels = (
-        Axes("gate: what r A is multiplied by", "ratio r", "gate", (0, 4), (-0.05, 1.1)),
+        Axes("gate: what a token's gradient is multiplied by", "ratio r", "gate", (0, 4), (-0.05, 1.1)),
         Axes("ratio of the token, step by step", "step", "ratio r", (0, STEPS)),
     )
 

@@ -11,10 +11,10 @@ SHOWN = ("clip", "unclipped", "sapo", "two-sided 10", "one-sided 10")  # in the 
 BESIDE = {"unclipped": (-20, -54), "sapo": (-38, -4), "two-sided 10": (8, 6), "two-sided 30": (8, -13)}
 BESIDE |= {"one-sided 1": (6, 8), "one-sided 10": (10, 6), "one-sided 30": (-68, -16)}
 
-# of the opening: a title and what is counted for each task, the rate, and the gates
+# of six rounds: a title and what is counted for each task, the rate, and the gates
 TITLES = {"needle": ("right tokens are rare", "right symbols"), "sort": ("much is known", "right answers")}
 AT = f"rate {RATE:.0e}".replace("e-0", "e-")
-OPENING = {"clip": "clip", "sapo": "SAPO, the soft gate", "clip, upper end 5": "clip, upper end 5"}
+COMPARED = {"clip": "clip", "sapo": "SAPO, the soft gate", "clip, upper end 5": "clip, upper end 5"}
 
 
 def six_rounds() -> tuple[Figure, str]:
@@ -22,14 +22,14 @@ def six_rounds() -> tuple[Figure, str]:
     figure, axes = new_figure(2, width=4.2, height=2.3)
     words = []
     for axis, (task, (title, counted)) in zip(axes, TITLES.items(), strict=True):
-        for place, (style, (gate, name)) in enumerate(zip(STYLES, OPENING.items(), strict=False)):
+        for place, (style, (gate, name)) in enumerate(zip(STYLES, COMPARED.items(), strict=False)):
             found = [*ended(task, gate).values()]
             look = dict(color=style["color"], marker=style["marker"], linestyle="none", alpha=0.7)
             axis.plot(found, [-place] * len(found), **look)
-            words.append(f"{title}, {name}: {min(found):.2f} to {max(found):.2f}")
+            words.append(f"{task}, {name}: {min(found):.2f} to {max(found):.2f}")
         xlabel = f"{counted} after six rounds, {AT}"
-        axis.set(title=title, xlabel=xlabel, xlim=(0.3, 1.03), ylim=(-2.5, 0.5))
-        axis.set_yticks([0, -1, -2], [*OPENING.values()] if axis is axes[0] else [""] * 3)
+        axis.set(title=f"{task}: {title}", xlabel=xlabel, xlim=(0.3, 1.03), ylim=(-2.5, 0.5))
+        axis.set_yticks([0, -1, -2], [*COMPARED.values()] if axis is axes[0] else [""] * 3)
     about = f"Share of right sampled symbols (needle) and answers (sort) after six rounds, {AT}, by seed"
     return figure, f"{about}. {'; '.join(words)}."
 
