@@ -197,47 +197,53 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     ends = {arm: readings.ends(readings.run(arm, "int4")).values() for arm in readings.ARMS}
     low = [*ends.pop(clip), *ends.pop(readings.GRPO)]
     high = [end for found in ends.values() for end in found]
-    assert (len(low), len(high)) == (10, 15) and max(low) < 0.14 and min(high) > 0.37
+    assert (len(low), len(high)) == (20, 30) and max(low) < 0.255 and max(readings.ends("grpo, int4").values()) < 0.22
+    assert np.round(sorted(high)[:3], 2).tolist() == [0.01, 0.37, 0.46] and max(high) < 0.725
     words = {  # at the end, over the run
         ("none", minirl, none): ("not told", "better"),
-        ("none", dppo, none): ("not told", "better"),
+        ("none", dppo, none): ("not told", "not told"),
         ("none", readings.GRPO, none): ("not told", "better"),
         ("none", clip, none): ("not told", "not told"),
         ("int4", clip, none): ("worse", "worse"),
         ("int4", readings.GRPO, none): ("worse", "worse"),
         ("int4", minirl, dppo): ("better", "better"),
-        ("int4", minirl, none): ("not told", "better"),
+        ("int4", minirl, none): ("not told", "not told"),
         ("int4", dppo, none): ("not told", "worse"),
         ("stale", minirl, dppo): ("not told", "better"),
         ("stale", clip, none): ("worse", "worse"),
-        ("stale", minirl, none): ("better", "not told"),
-        ("stale", dppo, none): ("better", "not told"),
+        ("stale", minirl, none): ("not told", "better"),
+        ("stale", dppo, none): ("not told", "not told"),
         ("int8", minirl, clip): ("not told", "not told"),
     }
     for (kind, ours, theirs), said in words.items():
         one, other = (readings.run(arm, kind) for arm in (ours, theirs))
         assert tuple(readings.less(one, other, of).word for of in readings.MEASURES.values()) == said, (one, other)
+        assert len(readings.seeds(one, other)) == 10
+    assert [row["they said"].split()[-1] for row in readings.changed()] == [
+        "told" if n == 3 else "better" for n in range(5)
+    ]
+    assert 2 * len(readings.pairs()) == 42
     falls = [readings.fall(readings.run(arm, "int4")) for arm in (none, minirl, dppo)]
     assert falls[0] > 0.43 and max(falls[1:]) < 0.13
     for row in readings.rates("int4"):
         assert (max(row["5e-06"], row["1e-05"], row["2e-05"]) < 0.11) == (row["arm"] in (clip, readings.GRPO))
     assert sum(row["5e-06"] > max(row["1e-05"], row["2e-05"]) for row in readings.rates("none")) == 4
     counts = {row.pop("arm"): row for row in readings.promises()}
-    assert [row["exact"] for row in counts.values()] == [f"{n} of 125" for n in (88, 31, 28, 64, 29)]
-    assert [row["4 bits"] for row in counts.values()] == [f"{n} of 125" for n in (125, 123, 125, 125, 125)]
+    assert [row["exact"] for row in counts.values()] == [f"{n} of 250" for n in (169, 62, 70, 125, 68)]
+    assert [row["4 bits"] for row in counts.values()] == [f"{n} of 250" for n in (250, 248, 250, 250, 250)]
     assert [counts[arm]["0 to 7 rounds old"] for arm in (none, clip, minirl, dppo)] == [
-        "73 of 75", "0 of 75", "63 of 75", "66 of 75",
+        "236 of 250", "1 of 250", "210 of 250", "218 of 250",
     ]  # fmt: skip
-    for how, grown in (("evenly", (122, 91, 95, 119, 93)), ("as the square", (125, 117, 118, 124, 119))):
-        assert [row[f"exact, last update, {how}"] for row in counts.values()] == [f"{n} of 125" for n in grown]
+    for how, grown in (("evenly", (241, 184, 193, 242, 188)), ("as the square", (249, 235, 238, 249, 242))):
+        assert [row[f"exact, last update, {how}"] for row in counts.values()] == [f"{n} of 250" for n in grown]
     behind = [own for arm in readings.ARMS for own in readings.table().rows[f"{arm}, int4"].values()]
     first = [own["staleness"][own["step"] > 0][0] for own in behind]
-    assert min(first) >= 0.22 and max(first) < 0.325
+    assert min(first) >= 0.22 and max(first) < 0.3255
     assert (len(readings.refused()), len(RECIPES)) == (3, 34)
     wrong = [row["runs that end below 0.4"] for row in readings.signs()]
-    assert wrong == ["11 of 11", "8 of 11", "6 of 9", "4 of 11", "7 of 11"]
+    assert wrong == ["22 of 22", "12 of 22", "10 of 20", "6 of 22", "12 of 22"]
     others = [row["the others"] for row in readings.signs()]
-    assert others == ["26 of 57", "0 of 11", "0 of 7", "4 of 57", "11 of 57"]
+    assert others == ["68 of 138", "0 of 20", "0 of 16", "8 of 138", "21 of 138"]
     first = {row[""]: row["first look"] for row in readings.mismatches()}
     assert first["real, 0 to 7 rounds old"] == first["real, exact"] == "0.0000 to 0.0000"
     assert not any(np.nanmax(own["mismatch"]) for arm in readings.ARMS for own in readings.table().rows[arm].values())
@@ -245,24 +251,26 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
         arm: [own["no_gradient"] for own in readings.table().rows[f"{arm}, int4"].values()] for arm in (clip, minirl)
     }
     assert {arm: round(float(np.mean([np.nanmean(one) for one in each])), 2) for arm, each in stopped.items()} == {
-        clip: 0.17, minirl: 0.04,
+        clip: 0.15, minirl: 0.04,
     }  # fmt: skip
-    assert [bool(own["reward"][1]) for own in readings.table().rows[f"{clip}, int4"].values()] == [False, *[True] * 4]
-    for metric in ("greedy", "pass_at_8"):
+    paid = [bool(own["reward"][1]) for own in readings.table().rows[f"{clip}, int4"].values()]
+    assert [seed for seed, any_right in enumerate(paid) if not any_right] == [0, 5, 7]
+    for metric, ahead in (("greedy", 0.022), ("pass_at_8", 0.053)):
         each = (readings.ends(readings.run(arm, "stale"), metric) for arm in (clip, none))
         one, other = (np.array([*found.values()]) for found in each)
-        assert judge(one, other).word == "not told"
+        assert judge(one, other).word == "better" and (one - other).mean() == pytest.approx(ahead, abs=5e-4)
     runs = [readings.table().rows[readings.run(arm, "stale")].values() for arm in (clip, none)]
     one, other = (np.array([np.nanmean(own["greedy"][own["step"] > 0]) for own in each]) for each in runs)
-    assert judge(one, other).word == "worse" and (one - other).mean() == pytest.approx(-0.044, abs=5e-4)
+    assert judge(one, other).word == "not told"
     at_first = {
         kind: [own["no_gradient"][1] for own in readings.table().rows[name].values()]
         for kind, name in (("exact", clip), ("int4", f"{clip}, int4"))
     }
-    assert np.round(at_first["int4"][1:], 2).tolist() == [0.1, 0.34, 0.24, 0.09]
+    stopped = [share for share, any_right in zip(at_first["int4"], paid, strict=True) if any_right]
+    assert 0.07 < min(stopped) < max(stopped) < 0.35
     assert min(at_first["exact"]) > 0.085 and max(at_first["exact"]) < 0.125
     old = [own["no_gradient"] for own in readings.table().rows[f"{clip}, stale"].values()]
-    assert 0.16 < max(map(np.nanmax, old)) < 0.175
+    assert 0.17 < max(map(np.nanmax, old)) < 0.18
 
 
 def test_chapter_18_what_the_deeper_page_says_of_other_tasks():
@@ -274,7 +282,7 @@ def test_chapter_18_what_the_deeper_page_says_of_other_tasks():
         {name: np.array([*readings.ends(name, metric).values()]) for name in (*commonest, "paid for form")}
         for metric in ("accuracy", "pass_at_8")
     )
-    assert all(len(own) == 3 for own in sampled.values())
+    assert {name: len(own) for name, own in sampled.items()} == dict.fromkeys(commonest, 3) | {"paid for form": 5}
     assert sampled["chain_sum"].min() > 0.43 and commonest["chain_sum"] < 0.02
     assert table.start("chain_sum", "pass_at_8").max() < 0.065 and pass_8["chain_sum"].min() > 0.57
     for end in (sampled, pass_8, {name: np.array([*readings.ends(name, "greedy").values()]) for name in sampled}):

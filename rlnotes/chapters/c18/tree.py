@@ -5,7 +5,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from rlnotes.chapters.c18 import readings
-from rlnotes.chapters.c18.readings import AT_MU, AT_PI_K, DIVERGENCE, UNCLIPPED
+from rlnotes.chapters.c18.readings import AT_MU, AT_PI_K, DIVERGENCE, GRPO, UNCLIPPED
 from rlnotes.chapters.verdicts import told
 from rlnotes.logs.cards import Card
 from rlnotes.studies.verdicts import Verdict
@@ -106,9 +106,9 @@ TREE = (
                 ),
             ),
             Leaf(
-                "At 0.06 and more: no narrow clip at μ; try `minirl` first. At 0.01 no harm of that clip is told. "
-                "Elsewhere nothing was run: first look for a wrong temperature or precision. Of "
-                "`dppo_tv` and no limit tiny and real models say opposite things.",
+                "At 0.06 and more: no narrow clip at μ; try `minirl` first, which is not told from no limit. At 0.01 "
+                "no harm of that clip is told. Elsewhere nothing was run: look for a wrong temperature or precision. "
+                "Of `dppo_tv` and no limit tiny and real models say opposite things.",
                 (
                     Real("`minirl` less the clip at μ", "int4", AT_PI_K, AT_MU),
                     Real("`minirl` less `dppo_tv`", "int4", AT_PI_K, DIVERGENCE),
@@ -185,12 +185,13 @@ TREE = (
         (
             Leaf(
                 "Keep the limit that you have. On one tiny task `dppo_tv` is just ahead of the clip; elsewhere that is "
-                "not told, or within 0.03. No limit is a little behind over the run.",
+                "not told, or within 0.03. No limit is a little behind `minirl` and `grpo` over the run.",
                 (
                     Contest("`dppo_tv` less the clip, misled", "17_contest", "dppo_tv, misled | stale_ppo, misled"),
                     Contest("the same, long responses", "17_contest", "dppo_tv, ledger | stale_ppo, ledger"),
                     Real("`dppo_tv` less the clip at μ", "none", DIVERGENCE, AT_MU),
                     Real("`minirl` less `pg_is`", "none", AT_PI_K, UNCLIPPED),
+                    Real("`grpo` less `pg_is`", "none", GRPO, UNCLIPPED),
                 ),
             ),
         ),
