@@ -2,6 +2,9 @@
 
 import itertools
 
+import numpy as np
+
+from rlnotes.chapters.c00 import readings
 from rlnotes.notebook.exercise import Exercise
 
 CARELESS, RARE, DAMAGE = 0.001, 0.01, 5
@@ -22,6 +25,10 @@ def _largest_step_that_gains() -> float:
     return max(step for step in steps if _return_by_listing(step) > _return_by_listing(0.0))
 
 
+def _most_promised() -> int:
+    return int(np.argmax([row["promised"] for row in readings.logged()])) + 1
+
+
 EXERCISES: dict[str, Exercise] = {
     "00.1": Exercise(
         cases=((),),
@@ -31,10 +38,7 @@ EXERCISES: dict[str, Exercise] = {
             "there the true gain is largest; the question is how far you can go until it is gone": lambda: 0.08,
             "there the true change is already below 0": lambda: 0.16,
         },
-        hints=(
-            "Watch the true change, not the predicted one. Move the step with the arrow keys: each press is 0.01.",
-            "The true curve rises, turns near 0.08, and crosses 0 at about twice that.",
-        ),
+        hints=("Watch the true change, not the predicted one. Each press of an arrow key moves the step by 0.01.",),
     ),
     "00.2": Exercise(
         cases=((),),
@@ -44,5 +48,16 @@ EXERCISES: dict[str, Exercise] = {
             "the buttons pay what they paid before; only how often they are pressed has changed": lambda: "b",
         },
         hints=("How often is the room entered before the step, and how often after it?",),
+    ),
+    "00.3": Exercise(
+        cases=((),),
+        oracle=readings.ruined,
+        misconceptions={
+            "that round's rollout is already a bad one; it was sampled before its own updates": lambda: (
+                readings.ruined() + 1
+            ),
+            "those updates were promised most; was the next rollout worse?": _most_promised,
+        },
+        hints=("Between which two rollouts does the reward fall? Which updates lie between them?",),
     ),
 }

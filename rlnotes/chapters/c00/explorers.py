@@ -13,7 +13,7 @@ class SurrogateExplorer(ExplorerModel):
     title = "What the surrogate predicts, and what happens"
     controls = (
         Control("step", "size of the step", 0.0, 1.0, 0.01, 0.5),
-        Control("damage", "cost of the bad button, M", 1, 20, 1, 5),
+        Control("damage", "cost of the bad button", 1, 20, 1, 5),
         Control("rare", "door taken before, share", 0.001, 0.2, 0.001, 0.01),
     )
     panels = (Axes("change of the expected return", "size of the step", "change", (0, 1), (-5.5, 1.5)),)
