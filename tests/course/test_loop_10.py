@@ -79,20 +79,32 @@ def test_chapter_10_what_the_stored_loops_show():
 
     assert (of("needle", "sapo") > 0.99).all() and (of("needle", "clip") < 0.66).all()
     assert (of("sort", "clip") > 0.61).all() and (of("sort", "clip") > of("sort", "sapo")).all()
-    assert (of("sort", "sapo") < of("sort", "sapo", "before")).sum() == 2
-    assert (of("sort", "sapo", kind="greedy") < of("sort", "sapo", "before", "greedy")).all()
     gates = {task: np.array(logged(task, "sapo", "mean_gate")) for task in ("needle", "sort")}
-    low, high = (gates[task].mean(1) for task in ("needle", "sort"))  # the healthy runs are the lower ones
+    low, high = (gates[task].mean(1) for task in ("needle", "sort"))
     assert 0.95 < low.min() < low.max() < 0.96 and 0.975 < high.min() < high.max() < 0.985
-    assert 0.81 < gates["needle"][:, 1].min() < gates["needle"][:, 1].max() < 0.84
-    assert (gates["sort"] < 0.97).sum() == 3 and gates["sort"].size == 36
-    assert all(0.95 < x < 1 for one in logged("sort", "sapo", "mean_gate") for x in one)
     own = {pair: [readings.own_gate(one) for one in rows if (one["task"], one["gate"]) == pair] for pair in LOOPS}
     assert own["sort", "clip"] == pytest.approx([0.93] * 6, abs=6e-3)
     assert own["sort", "sapo"] == pytest.approx([0.98] * 6, abs=6e-3)
     assert min(own["needle", "sapo"]) > 0.95 > 0.82 > max(own["needle", "clip"])
     most = {task: max(x for one in logged(task, "sapo", "bad") for x in one) for task in ("needle", "sort")}
     assert most["needle"] > 0.6 and most["sort"] < 0.17
+
+
+def test_chapter_10_what_twenty_seeds_of_sort_show():
+    before = stored("sort", "sapo")["before"]
+    sampled, greedy = (np.array([*readings.ended("sort", "sapo", kind).values()]) for kind in ("sampled", "greedy"))
+    assert len(sampled) == 20 and (sampled < before["sampled"]).sum() == 7 and (greedy < before["greedy"]).all()
+    assert (readings.less_clip("sort", "sapo") < 0).all()
+
+
+def test_chapter_10_what_is_logged_tells_no_harmful_run_from_a_healthy_one():
+    (healthy, kept), (harmful, lost) = (readings.by_round(task) for task in ("needle", "sort"))
+    assert len(healthy) == 6 and len(harmful) == len(lost) == 20
+    assert healthy[:, :2].max() < 0.93 < harmful[:, :2].min() and healthy[:, 2:].min() > 0.992 > harmful[:, 2:].max()
+    assert kept[:, :2].min() > 0.52 > 0.19 > lost.max() and lost.min() > 0.06 > 0.035 > kept[:, 2:].max()
+    assert healthy.min() < harmful.min() < harmful.max() < healthy.max()  # what the figure and the card say
+    rewards = [one["reward"] for one in load_rows("10_live") if (one["task"], one.get("gate")) == ("needle", "sapo")]
+    assert np.mean(rewards, 0)[2] == pytest.approx(0.97, abs=5e-3)
 
 
 def test_chapter_10_a_limit_for_each_sign_does_on_both_tasks_what_the_winner_does():
@@ -143,18 +155,12 @@ def test_chapter_10_what_a_clip_that_brings_back_less_shows():
     assert min(readings.ended("needle", fallen).values()) > 0.99 and len(readings.ended("needle", fallen)) == 6
     assert min(readings.ended("needle", both).values()) > 0.98 and min(readings.ended("needle", wide).values()) > 0.99
     assert max(readings.ended("needle", "clip").values()) < 0.66 < 0.8 < min(readings.ended("needle", risen).values())
-    found = {gate: readings.changed("sort", gate) for gate in HOLDS}
-    assert [*found.values()] == pytest.approx([-0.02, -0.01, -0.20, 0.01], abs=5e-3)
-    clip = readings.ended("sort", "clip")
-    apart = {gate: [one - clip[seed] for seed, one in readings.ended("sort", gate).items()] for gate in HOLDS}
+    found = {gate: readings.less_clip("sort", gate).mean() for gate in HOLDS}
+    assert [*found.values()] == pytest.approx([-0.02, -0.01, -0.20, 0.0], abs=5e-3)
+    apart = {gate: readings.less_clip("sort", gate) for gate in HOLDS}
     assert all(min(apart[gate]) < 0 < max(apart[gate]) for gate in (fallen, risen)) and max(apart[both]) < -0.06
-    assert [min(apart[wide]), max(apart[wide])] == pytest.approx([-0.01, 0.03], abs=5e-3)
-    assert readings.changed("needle", risen) == pytest.approx(0.24, abs=5e-3)
-    greedy = readings.ended("sort", "clip", "greedy")
-    lost = {gate: [greedy[n] - one for n, one in readings.ended("sort", gate, "greedy").items()] for gate in HOLDS}
-    assert [np.mean(lost[fallen]), max(lost[fallen])] == pytest.approx([0.03, 0.09], abs=5e-3)
-    assert abs(np.mean(lost[risen])) < 5e-3
-    assert sum(one > 0 for one in lost[fallen]) == sum(one < 0 for one in apart[fallen]) == 5
+    assert len(apart[wide]) == 20 and apart[wide][:6].mean() == pytest.approx(0.01, abs=5e-3)
+    assert readings.less_clip("needle", risen).mean() == pytest.approx(0.24, abs=5e-3)
 
 
 def test_chapter_10_the_narrow_upper_end_gained_nothing_in_its_contest():
@@ -318,6 +324,14 @@ def test_chapter_10_the_clip_is_more_biased_than_no_gate_on_other_models(seed: i
         ratios = tokens.token_ratios(model, pi, mu)
         return pi, ratios, (tokens.sequence_probs(model, mu)[..., None] * abs(ratios - 1)).sum() / 4
 
+    largest, backwards = np.abs(token_gradients.flat(uphill)).max(), {}
+    for name, way in (("uphill", [one / largest for one in uphill]), ("random", random)):
+        for step in np.linspace(0, 2, 21):  # as in the figure
+            pi, ratios, _ = moved(way, step)
+            true = token_gradients.flat(token_gradients.reward_gradient(model, pi))
+            mean = token_gradients.mean_gradient(model, pi, mu, push(CLIP, ratios, advantage))
+            backwards[name] = backwards.get(name, False) or bool(token_gradients.flat(mean) @ true < 0)
+    assert backwards == {"uphill": seed != 3, "random": seed in (2, 3, 4, 5, 6)}
     for way, distance in product((uphill, random), (0.1, 0.2)):
         step = root_scalar(lambda x, way=way, distance=distance: moved(way, x)[2] - distance, bracket=(0, 100)).root
         pi, ratios, _ = moved(way, step)

@@ -106,9 +106,11 @@ def _shut_at() -> float:
 
 def _held_too() -> tuple[str, str]:
     """Letters of what a hold on fallen good tokens changes, on needle and on sort, in the stored runs."""
-    from rlnotes.chapters.c10.readings import changed, letter_of  # only here: it reads a table
+    from rlnotes.chapters.c10.readings import less_clip, letter_of  # only here: it reads a table
 
-    needle, sort = (letter_of(changed(task, "clip, fallen good held too")) for task in ("needle", "sort"))
+    needle, sort = (
+        letter_of(float(less_clip(task, "clip, fallen good held too").mean())) for task in ("needle", "sort")
+    )
     return needle, sort
 
 
@@ -171,7 +173,7 @@ EXERCISES: dict[str, Exercise] = {
             "first the share: as a share, between 0 and 1, not per cent": lambda: (100 * _share_of_bad(), ...),
         },
         hints=("region is low plus high: bad tokens below 0.8, and good ones above 1.2.",),
-        tolerance=0.005,
+        tolerance=0.0035,
     ),
     "10.4": Exercise(
         cases=tuple(PLACES.values()),
@@ -196,6 +198,9 @@ EXERCISES: dict[str, Exercise] = {
             "the sign of A alone does not say which way the token has moved: compare r with 1, too": _where(
                 lambda r, A: A > 0
             ),
+            "of A only the sign counts: its size does not narrow the gate": lambda r, A, tau: _where(
+                lambda r, A: (r - 1) * A > 0
+            )(1 + (r - 1) * abs(A), A, tau),
             "the gate alone is asked for, without the advantage": lambda r, A, tau: (
                 A * _where(lambda r, A: (r - 1) * A > 0)(r, A, tau)
             ),
@@ -218,6 +223,7 @@ EXERCISES: dict[str, Exercise] = {
             "this solves the bound of (i), which is far from exact where the gate is nearly closed": lambda: (
                 1 - 2 * math.sqrt(1 - TENTH) / STRENGTH
             ),
+            "that is strength 10.5; this gate has 10": lambda: 1 - 2 * math.acosh(math.sqrt(10)) / 10.5,
             "that is its distance from ratio 1": lambda: 2 * math.acosh(math.sqrt(10)) / STRENGTH,
             "there, too; but a token that falls is below ratio 1": lambda: 1 + 2 * math.acosh(math.sqrt(10)) / STRENGTH,
         },

@@ -2,8 +2,9 @@
 
 from matplotlib.figure import Figure
 
+from rlnotes.chapters.c10.holds import WIDE
 from rlnotes.chapters.c10.live import RATE
-from rlnotes.chapters.c10.readings import ARMS, CLIP, by_rate, ended, lead
+from rlnotes.chapters.c10.readings import ARMS, CLIP, by_rate, by_round, ended, lead
 from rlnotes.notebook.figures import STYLES, new_figure
 
 SHOWN = ("clip", "unclipped", "sapo", "two-sided 10", "one-sided 10")  # in the figure by rate
@@ -14,7 +15,7 @@ BESIDE |= {"one-sided 1": (6, 8), "one-sided 10": (10, 6), "one-sided 30": (-68,
 # of six rounds: a title and what is counted for each task, the rate, and the gates
 TITLES = {"needle": ("right tokens are rare", "right symbols"), "sort": ("much is known", "right answers")}
 AT = f"rate {RATE:.0e}".replace("e-0", "e-")
-COMPARED = {"clip": "clip", "sapo": "SAPO, the soft gate", "clip, upper end 5": "clip, upper end 5"}
+COMPARED = {"clip": "clip", "sapo": "SAPO, the soft gate", WIDE: WIDE}
 
 
 def six_rounds() -> tuple[Figure, str]:
@@ -53,9 +54,27 @@ def trade() -> tuple[Figure, str]:
     for line in (axis.axhline, axis.axvline):
         line(0, color="0.4", linewidth=1, linestyle=":")
     axis.set(xlim=(-0.14, 0.06), ylim=(-0.21, 0.29), xticks=[-0.1, -0.05, 0, 0.05])
-    axis.set_xlabel("much is known (sort): mean accuracy, less the clip's")
-    axis.set_ylabel("right tokens are rare (needle)")
+    axis.set_xlabel("sort (12 runs of one start): mean accuracy, less the clip's")
+    axis.set_ylabel("needle (12 runs of three starts)")
     return figure, f"Seven gates less the clip, on sort and on needle: {'; '.join(words)}; the clip at 0 and 0."
+
+
+def of_the_log() -> tuple[Figure, str]:
+    """What runs of the loop with SAPO log of the gate, where it helps and where it harms."""
+    figure, axes = new_figure(2, width=4.2, height=2.5)
+    words = []
+    tasks = {"needle": "needle: SAPO helps", "sort": "sort: SAPO harms"}
+    for style, (task, label) in zip(STYLES, tasks.items(), strict=False):
+        for axis, runs, name in zip(axes, by_round(task), ("mean gate", "held"), strict=True):
+            rounds = range(1, runs.shape[1] + 1)
+            axis.fill_between(rounds, runs.min(0), runs.max(0), color=style["color"], alpha=0.25, linewidth=0)
+            axis.plot(rounds, runs.mean(0), label=label, markersize=4, **style)
+            spans = ", ".join(f"{low:.2f} to {high:.2f}" for low, high in zip(runs.min(0), runs.max(0), strict=True))
+            words.append(f"{task}, {name}: {spans}")
+    for axis, title in zip(axes, ("mean gate", "share of tokens that a clip would hold"), strict=True):
+        axis.set(title=title, xlabel="after round")
+    axes[0].legend(frameon=False, fontsize=8, loc="lower right")
+    return figure, f"SAPO's log after each of six rounds, lowest to highest run. {'; '.join(words)}."
 
 
 def rates() -> tuple[Figure, str]:

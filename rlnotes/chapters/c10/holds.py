@@ -16,6 +16,7 @@ from rlnotes.objectives.gates import Clip, Gate
 from rlnotes.studies.store import store_rows
 
 SEEDS = range(6)
+WIDE = "clip, upper end 5"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ HOLDS: dict[str, Gate] = {
     "clip, fallen good held too": Holding(fallen=True),
     "clip, risen bad held too": Holding(risen=True),
     "clip, both held too": Holding(fallen=True, risen=True),
-    "clip, upper end 5": Clip(0.2, 4.0),
+    WIDE: Clip(0.2, 4.0),
 }
 
 

@@ -114,7 +114,7 @@ def by_rate(task: str, table: Table | None = None) -> dict[str, dict[float, floa
 
 def _runs(task: str, gate: str) -> Rows:
     """The stored runs of the chapter's loop."""
-    rows = [one for one in load_rows("10_live") if one["role"] == "loop"] + load_rows("10_holds")
+    rows = [one for one in load_rows("10_live") if one["role"] == "loop"] + load_rows("10_holds") + load_rows("10_more")
     return [one for one in rows if (one["task"], one["gate"]) == (task, gate)]
 
 
@@ -123,17 +123,17 @@ def ended(task: str, gate: str, kind: str = "sampled") -> dict[int, float]:
     return {one["seed"]: one["after"][kind] for one in _runs(task, gate)}
 
 
-def changed(task: str, gate: str) -> float:
-    """Sampled answers at the end with a gate less those with the clip, in the mean over the seeds that both have."""
-    ours, theirs = ended(task, gate), ended(task, CLIP)
-    return float(np.mean([ours[seed] - theirs[seed] for seed in ours]))
+def less_clip(task: str, gate: str, kind: str = "sampled") -> np.ndarray:
+    """Right answers at the end with a gate less those with the clip, for each seed of the gate."""
+    ours, theirs = ended(task, gate, kind), ended(task, CLIP, kind)
+    return np.array([ours[seed] - theirs[seed] for seed in ours])
 
 
 def loops() -> Rows:
-    """A row for each task and gate: greedy answers of the chapter's loop on six seeds, lowest to highest."""
+    """A row for each task and gate: greedy answers of the chapter's loop by seed, lowest to highest."""
     found: Rows = []
     for task, gate in product(TASKS, GATES):
-        row: dict[str, Any] = {"task": task, "gate": gate}
+        row: dict[str, Any] = {"task": task, "gate": gate, "seeds": len(_runs(task, gate))}
         for when, title in (("before", "start"), ("after", "end")):
             row[f"{title}, greedy"] = _span([one[when]["greedy"] for one in _runs(task, gate)])
         found.append(row)
@@ -141,12 +141,16 @@ def loops() -> Rows:
 
 
 def apart() -> Rows:
-    """A row for each gate of the loop, ``APART`` and ``HOLDS`` last: how its runs ended, lowest to highest."""
+    """A row for each gate of the loop, ``APART`` and ``HOLDS`` last: what its runs have at the end less the clip's of
+    their seed, in the mean and lowest to highest, and the mean of the clip's own.
+    """
     found: Rows = []
     for gate in (*GATES, *APART, *HOLDS):
-        row: dict[str, Any] = {"gate": gate, "seeds": len(_runs("sort", gate))}
+        row: dict[str, Any] = {"gate": gate, "seeds of sort": len(_runs("sort", gate))}
         for task, kind in (("needle", "sampled"), ("sort", "sampled"), ("sort", "greedy")):
-            row[f"{task}, {kind}"] = _span([*ended(task, gate, kind).values()])
+            less, own = less_clip(task, gate, kind), np.mean([*ended(task, gate, kind).values()])
+            said = f"{less.mean():+.2f}, from {less.min():+.2f} to {less.max():+.2f}"
+            row[f"{task}, {kind}"] = f"{own:.2f}" if gate == CLIP else said
         found.append(row)
     return found
 
@@ -171,6 +175,14 @@ def own_gate(run: Mapping[str, Any]) -> float:
         return float(np.mean([one for one in run["mean_gate"] if one is not None]))
     held = [bad + good for bad, good in zip(run["bad"], run["good"], strict=True) if bad is not None]
     return 1 - float(np.mean(held))
+
+
+def by_round(task: str, gate: str = "sapo") -> tuple[np.ndarray, np.ndarray]:
+    """Of the stored runs of the loop, after each round: the mean of SAPO's gate, and the share of tokens that a clip
+    would hold; two arrays of (runs, rounds).
+    """
+    gates, good, bad = (np.array([one[key] for one in _runs(task, gate)]) for key in ("mean_gate", "good", "bad"))
+    return gates, good + bad
 
 
 def predictor() -> Rows:
