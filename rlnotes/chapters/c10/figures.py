@@ -29,7 +29,7 @@ def six_rounds() -> tuple[Figure, str]:
             axis.plot(found, [-place] * len(found), **look)
             words.append(f"{task}, {name}: {min(found):.2f} to {max(found):.2f}")
         xlabel = f"{counted} after six rounds, {AT}"
-        axis.set(title=f"{task}: {title}", xlabel=xlabel, xlim=(0.3, 1.03), ylim=(-2.5, 0.5))
+        axis.set(title=f"{task}: {title}", xlabel=xlabel, xlim=(0.1, 1.03), ylim=(-2.5, 0.5))
         axis.set_yticks([0, -1, -2], [*COMPARED.values()] if axis is axes[0] else [""] * 3)
     about = f"Share of right sampled symbols (needle) and answers (sort) after six rounds, {AT}, by seed"
     return figure, f"{about}. {'; '.join(words)}."
