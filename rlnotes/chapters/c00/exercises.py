@@ -51,10 +51,10 @@ EXERCISES: dict[str, Exercise] = {
     ),
     "00.3": Exercise(
         cases=((),),
-        oracle=readings.ruined,
+        oracle=readings.fell_after,
         misconceptions={
             "that round's rollout is already a bad one; it was sampled before its own updates": lambda: (
-                readings.ruined() + 1
+                readings.fell_after() + 1
             ),
             "those updates were promised most; was the next rollout worse?": _most_promised,
         },

@@ -55,15 +55,13 @@ def promises(rows: Sequence[dict[str, Any]]) -> tuple[Figure, str]:
         said.append(
             f"{name}: minimum {values[low]:+.2f} in round {rounds[low]}, maximum {values[high]:+.2f} in {rounds[high]}"
         )
-    J = np.array([row["J"] for row in rows])
-    right.plot(rounds, J, color="0.2", marker="o", markersize=4)
+    J = np.array([rows[0]["J"] - rows[0]["true"], *(row["J"] for row in rows)])
+    right.plot([0, *rounds], J, color="0.2", marker="o", markersize=4)
     left.axhline(0, color="0.2", linewidth=0.8)
     left.legend(frameon=False)
     left.set(xlabel="round", title="change of J", xticks=rounds)
-    right.set(xlabel="round", title="J after the round", ylim=(0, 1.02), xticks=rounds)
-    said.append(
-        f"J: minimum {J.min():.2f} in round {rounds[J.argmin()]}, maximum {J.max():.2f} in {rounds[J.argmax()]}"
-    )
+    right.set(xlabel="round", title="J after the round; 0 is the start", ylim=(0, 1.02), xticks=[0, *rounds])
+    said.append(f"J: minimum {J.min():.2f} after round {J.argmin()}, maximum {J.max():.2f} after {J.argmax()}")
     return figure, f"{'; '.join(said)}."
 
 
