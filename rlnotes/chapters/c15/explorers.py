@@ -1,65 +1,79 @@
-"""Explorer of chapter 15: one sampled token, two policies, every divergence and what the masks decide."""
+"""Explorer of chapter 15: how far a clip and a limit on the change let a token rise, and what six runs did."""
+
+import json
+from functools import cache
 
 import numpy as np
 
-from rlnotes.estimators.bucketed import binary_tv, topk_tv
-from rlnotes.estimators.divergences import log_probs, tv, tv_estimate
 from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
+from rlnotes.studies.tables import load_rows
 
 LOW, HIGH, LIMIT = 0.2, 0.28, 0.15  # the source's clip and its limit on the total variation: 004 appendix D
-ODDS = (np.arange(61) - 40) / 10  # log10 of pi / (1 - pi)
+LONGEST = 16  # rollouts
 
 
-def rows(odds: np.ndarray, size: int, shuffle: float) -> np.ndarray:
-    """Policies (n, ``size``): the sampled token first, then all others, by Zipf's law and by its mirror image."""
-    own = 1 / (1 + 10.0**-odds)
-    zipf = 1 / np.arange(1, size)
-    rest = ((1 - shuffle) * zipf + shuffle * zipf[::-1]) / zipf.sum()
-    return np.concatenate([own[:, None], (1 - own)[:, None] * rest], -1)
-
-
-class TrustRegionExplorer(ExplorerModel):
-    """Divergences of mu and pi over pi of the sampled token, and which mask keeps its gradient."""
+class RegionExplorer(ExplorerModel):
+    """Left, the largest probability that one rollout allows a good token; right, rollout by rollout."""
 
     script = "region.js"
-    title = "One token, every divergence, every mask"
+    title = "Ratio or change of the probability?"
     controls = (
-        Control("sign", "sign of the advantage", -1.0, 1.0, 2.0, 1.0),
-        Control("before", "log10 odds of μ, the sampled token's probability", -4.0, 2.0, 0.1, -4.0),
-        Control("now", "log10 odds of π", -4.0, 2.0, 0.1, -2.0),
-        Control("size", "tokens in the vocabulary", 4.0, 64.0, 4.0, 64.0),
-        Control("shuffle", "share of the other tokens' mass that π turns round", 0.0, 1.0, 0.05, 0.0),
-        Control("k", "K, tokens told apart by top-K", 1.0, 21.0, 1.0, 21.0),
+        Control("start", "log10 of μ, the token's probability (-1.7: 0.02)", -4.0, -0.1, 0.1, -1.7),
+        Control("high", "clip: largest ratio, less 1", 0.1, 4.0, 0.02, HIGH),
+        Control("limit", "DPPO: largest change δ", 0.05, 0.5, 0.01, LIMIT),
+        Control("rollouts", "rollouts", 0, LONGEST, 1, 2),
     )
     panels = (
-        Axes(
-            "how far apart are μ and π?", "log10 odds of π: -2 is 1 %, 0 is 50 %", "divergence", (-4, 2), (-0.03, 1.03)
-        ),
-        Axes("is the gradient kept? low: no, high: yes", "log10 odds of π", "lane of each mask", (-4, 2), (-0.2, 5.6)),
+        Axes("one rollout: how far may a good token rise?", "probability before, μ", "after, π", (0, 1), (0, 1.03)),
+        Axes("rollout by rollout", "rollouts", "probability of the right token", (0, LONGEST), (0, 1.03)),
     )
 
     def curves(self, **values: float) -> list[Panel]:
-        """By :mod:`rlnotes.estimators.bucketed`; equations (9) and (12) of source 004 for the masks."""
-        mu = log_probs(rows(np.full(len(ODDS), values["before"]), int(values["size"]), 0.0))
-        pi = log_probs(rows(ODDS, int(values["size"]), values["shuffle"]))
-        sampled = np.zeros(len(ODDS), dtype=int)
-        own = mu[:, 0], pi[:, 0]
-        found = {
-            "full TV": tv(mu, pi),
-            "top-K TV": topk_tv(mu, pi, sampled, min(int(values["k"]), int(values["size"]))),
-            "binary TV": binary_tv(*own),
-            "|r - 1| / 2, cut off at 1": np.minimum(tv_estimate(own[1] - own[0]), 1),
-        }
-        up, ratio = values["before"] < ODDS, np.exp(own[1] - own[0])
-        away, clipped = (up, ratio > 1 + HIGH) if values["sign"] > 0 else (values["before"] > ODDS, ratio < 1 - LOW)
-        dropped = {f"DPPO, {name}": away & (found[name] > LIMIT) for name in list(found)[:3]}
-        lanes = {"clip of r": clipped} | dict(reversed(dropped.items()))
-        panels = [[(name, ODDS, y) for name, y in found.items()]]
-        return [*panels, [(name, ODDS, i + np.where(cut, 0.1, 0.7)) for i, (name, cut) in enumerate(lanes.items())]]
+        """The edges, the count from edge to edge, and the stored runs as far as they go."""
+        before, growth = np.arange(101) / 100, 1 + values["high"]
+        clip, dppo = np.minimum(growth * before, 1), np.minimum(before + values["limit"], 1)
+        rollouts, start = np.arange(LONGEST + 1), 10 ** values["start"]
+        counted = np.minimum(start * growth**rollouts, 1), np.minimum(start + values["limit"] * rollouts, 1)
+        measured = [(name, np.arange(len(run)), np.array(run)) for name, run in medians().items()]
+        return [
+            [("clip of the ratio", before, clip), ("DPPO", before, dppo), ("unchanged", before, before)],
+            [("clip, counted", rollouts, counted[0]), ("DPPO, counted", rollouts, counted[1]), *measured],
+        ]
 
     def marks(self, **values: float) -> list[float]:
-        """At pi."""
-        return [values["now"]] * 2
+        """At the start, and at the rollouts."""
+        return [10 ** values["start"], values["rollouts"]]
+
+    def compute(self, values: dict[str, float]) -> str:
+        """The script, with the medians of the runs before it."""
+        return f"const RUNS = {json.dumps(medians())};\n{super().compute(values)}"
+
+    def alt(self, values: dict[str, float]) -> str:
+        """With the edges, and the rollouts to 0.9."""
+        (clip, dppo, _), right = self.curves(**values)
+        start = 10 ** values["start"]
+        edges = [f"{name} {np.interp(start, x, y):.3f}" for name, x, y in (clip, dppo)]
+        ends = [f"{name} {first(y)}" for name, _, y in right]
+        return (
+            f"{super().alt(values)}. Left: from {start:.3f} at most to {', '.join(edges)}. Right, rollouts until 0.9: "
+            f"{', '.join(ends)}."
+        )
 
 
-EXPLORERS: dict[str, ExplorerModel] = {"region": TrustRegionExplorer()}
+def first(values: np.ndarray, goal: float = 0.9) -> int | str:
+    """The first place with at least ``goal``."""
+    there = np.flatnonzero(np.asarray(values) >= goal)
+    return int(there[0]) if len(there) else "never"
+
+
+@cache
+def medians() -> dict[str, list[float]]:
+    """The median over the stored runs of the right letter's probability after each rollout, with the clip and DPPO."""
+    found = {}
+    for arm, title in (("clip", "clip, measured"), ("dppo", "DPPO, measured")):
+        runs = [run["by rollout"] for run in load_rows("15_live") if run["arm"] == arm]
+        found[title] = [round(float(x), 4) for x in np.median(runs, axis=0)]
+    return found
+
+
+EXPLORERS: dict[str, ExplorerModel] = {"region": RegionExplorer()}
