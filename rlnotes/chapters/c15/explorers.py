@@ -53,17 +53,17 @@ class RegionExplorer(ExplorerModel):
         (clip, dppo, _), right = self.curves(**values)
         start = 10 ** values["start"]
         edges = [f"{name} {np.interp(start, x, y):.3f}" for name, x, y in (clip, dppo)]
-        ends = [f"{name} {first(y)}" for name, _, y in right]
+        ends = [f"{name} {first(y):g}" for name, _, y in right]
         return (
             f"{super().alt(values)}. Left: from {start:.3f} at most to {', '.join(edges)}. Right, rollouts until 0.9: "
-            f"{', '.join(ends)}."
+            f"{', '.join(ends)}.".replace("inf", "never")
         )
 
 
-def first(values: np.ndarray, goal: float = 0.9) -> int | str:
-    """The first place with at least ``goal``."""
+def first(values: np.ndarray, goal: float = 0.9) -> float:
+    """The first place with at least ``goal``; never is infinite."""
     there = np.flatnonzero(np.asarray(values) >= goal)
-    return int(there[0]) if len(there) else "never"
+    return float(there[0]) if len(there) else np.inf
 
 
 @cache

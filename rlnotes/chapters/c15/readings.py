@@ -61,7 +61,7 @@ def first_rollout() -> Rows:
 
 def _until(curves: Sequence[np.ndarray]) -> str:
     found = [first(curve) for curve in curves]
-    return f"{np.median(np.array(found, float)):.0f} ({min(found)} to {max(found)})"
+    return f"{np.median(found):g} ({min(found):g} to {max(found):g})"
 
 
 def rollouts_measured() -> Rows:
@@ -86,8 +86,8 @@ def once_letter() -> str:
 
 def sooner(clip: Sequence[Any], dppo: Sequence[Any]) -> str:
     """(a) DPPO by two or more, (b) DPPO by less, (c) neither, (d) the clip: by the median of rollouts until 0.9."""
-    less = float(np.median([first(x) for x in clip]) - np.median([first(x) for x in dppo]))
-    return "c" if less == 0 else "d" if less < 0 else "a" if less >= 2 else "b"
+    ours, theirs = (np.median([first(one) for one in runs]) for runs in (dppo, clip))
+    return "c" if ours == theirs else "d" if ours > theirs else "a" if ours <= theirs - 2 else "b"
 
 
 # --- The contest
