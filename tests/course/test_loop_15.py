@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from rlnotes.bounds import token_closed_forms as forms
+from rlnotes.chapters.c15 import readings
+from rlnotes.chapters.c15.explorers import first
 from rlnotes.chapters.explorers import EXPLORERS
 from rlnotes.estimators.bucketed import binary_tv, topk_tv
 from rlnotes.estimators.divergences import chi2, log_probs, tv, tv_estimate
@@ -124,17 +126,75 @@ def test_chapter_15_what_the_bound_would_allow_is_some_five_hundred_times_less()
     assert 500 < 0.15 / np.sqrt(0.1 / forms.quadratic(1000, 1.0, 1.0)) < 1000
 
 
-def test_chapter_15_the_explorer_shows_the_two_tokens_and_the_blind_spot():
+def test_chapter_15_what_the_first_screen_asks_to_try():
     region = EXPLORERS["region"]
 
-    def kept(**values: float) -> list[bool]:
-        given = region.defaults() | values
-        lanes = region.curves(**given)[1]
-        return [bool(np.interp(given["now"], x, y) % 1 > 0.5) for _, x, y in lanes]
+    def counted(**values: float) -> list[float]:
+        return [first(y) for _, _, y in region.curves(**region.defaults() | values)[1]]
 
-    assert kept() == [False, True, True, True]
-    assert kept(before=2, now=0.6, sign=-1) == [True, False, False, False]
-    assert kept(shuffle=0.25) == [False, True, False, False]
+    assert counted()[:2] == [16, 6] and counted(high=4.0)[0] == 3
+    assert 6 <= counted()[2] <= 9 and 1 <= counted()[3] <= 3
+    values = [np.interp(2, x, y) for _, x, y in region.curves(**region.defaults())[1]]
+    assert np.round(values, 2) == pytest.approx([0.03, 0.32, 0.19, 0.95])
+
+
+def test_chapter_15_its_stored_runs_are_those_of_its_loop():
+    """One is made again, and with one update to a rollout the two rules are one."""
+    from rlnotes.chapters.c15.live import run
+
+    again = run("dppo", 0, rounds=1)["by rollout"]
+    assert readings.live("dppo", "by rollout")[0, :2] == pytest.approx(again, abs=0.02)
+    same = [run(arm, 0, rate=3e-3, rounds=2, parts=1)["by rollout"] for arm in ("clip", "dppo")]
+    assert same[0] == same[1] and readings.once_letter() == "c"
+
+
+def test_chapter_15_how_far_one_rollout_goes():
+    """Past its edge with each mask on all six seeds, less far if nothing is pushed down; and rollouts until 0.9."""
+    for arm, edge, factor in (("clip", 1.28 * 0.02, 4), ("dppo", 0.17, 2)):
+        whole, good = (live(name)[:, 1] for name in (arm, f"{arm}, good tokens only"))
+        assert (whole > good).all() and (good > edge).all() and whole.max() > factor * edge
+    assert (live("clip")[:, 1] / 0.02 > 4).all() and (live("clip")[:, 1] / 0.02 < 6).all()
+    tiny = {rule: live(f"{rule}, good tokens only, tiny steps")[:, 1] for rule in ("clip", "dppo")}
+    assert (abs(tiny["clip"] - 0.0256) < 0.005).all() and (abs(tiny["dppo"] - 0.17) < 0.06).all()
+    for rule, alone in tiny.items():  # with tiny steps the fall of others is left, with long ones both
+        assert (alone < live(f"{rule}, tiny steps")[:, 1]).all()
+        assert (live(f"{rule}, tiny steps")[:, 1] < live(rule)[:, 1]).all()
+    assert (readings.live("dppo", "TV of the first") > 0.4).all()
+    spans = [(row["clip"], row["dppo"]) for row in readings.rollouts_measured()]
+    assert spans == [("7.5 (7 to 8)", "2 (2 to 3)"), ("7 (6 to 7)", "2 (2 to 3)"), ("6 (6 to 9)", "2 (1 to 2)")]
+
+
+def live(arm: str) -> np.ndarray:
+    return readings.live(arm, "by rollout")
+
+
+def test_chapter_15_what_the_contest_says():
+    rows = {row["method"]: row for row in readings.regions()}
+    told = {
+        task: {name: str(row[f"{task}: less clip_higher"]) for name, row in rows.items()} for task in readings.TASKS
+    }
+    others = [name for name in rows if name not in ("untrained", "clip_higher")]
+    assert all(told["needle"][name].endswith("better") for name in others)
+    assert [name for name in others if not told["misled"][name].endswith("not told")] == ["dppo_kl"]
+    beside = readings.beside_dppo()
+    assert all("within" in row["needle"] for row in beside[:3]) and "within" in beside[1]["misled"]
+    assert readings.dead() == {"relax_low, misled": 1}
+    for name in ("unclipped", "wide_clip"):
+        assert (readings.by_rate("misled", name)[8e-4] < 0.1).sum() == 1
+    for name in ("clip_higher", "relax_both", "dppo_tv"):
+        assert readings.by_rate("misled", name)[8e-4].min() > 0.85
+
+
+def test_chapter_15_a_clip_that_stops_much_is_no_alarm():
+    above = [row["above 0.3"] for row in readings.stopped()]
+    assert above == ["12 of 12", "0 of 12", "0 of 5", "0 of 5"]
+    words = [row["wide_clip less it"].rsplit("  ", 1)[1] for row in readings.stopped()]
+    assert words == ["better", "not told", "worse", "worse"]
+    sort = {row["method"]: row for row in readings.on_sort()}
+    assert sort["dppo_tv"]["less clip_higher, 1e-4"].endswith("not told")
+    assert sort["relax_both"]["less clip_higher, 1e-4"].endswith("not told")
+    assert sort["relax_both"]["less clip_higher, 3e-4"].endswith("worse")
+    assert sort["dppo_tv"]["less clip_higher, 3e-4"].endswith("not told")
 
 
 def test_chapter_15_what_the_stored_comparisons_show():

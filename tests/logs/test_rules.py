@@ -79,6 +79,13 @@ PLANTED = {
     "soft-gate-two-sided": Planted(
         "trl", settings=dict(denominator="sapo", soft_temperature=20.0), told=dict(soft_temperature=1.05)
     ),
+    "clip-stops-rare": Planted(
+        "verl",
+        dict(clip_fraction=[0.1, 0.4, 0.35, *[0.1] * 37], reward=ramp(0.1, 0.9, 0.02)),
+        dict(update_size=256),
+        healthy=dict(clip_fraction=[0.1, 0.22, 0.2, *[0.1] * 37]),
+    ),
+    "dppo-defaults": Planted("verl", settings=dict(ratio="dppo_tv"), told=dict(clip_high=0.15)),
     "gspo-token-mean": Planted("verl", settings=dict(ratio="gspo"), told=dict(denominator="seq-mean-token-mean")),
     "top-p": Planted("openrlhf", settings=dict(top_p=0.95), told=dict(top_p=1.0)),
     "answers-cut-off": Planted("trl", dict(truncated=flat(0.95)), healthy=dict(truncated=[0.1, *flat(0.95)[1:]])),

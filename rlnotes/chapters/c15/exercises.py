@@ -21,27 +21,16 @@ def _once() -> str:
 
 # --- 15.2
 
-LIMIT = 0.15
+LIMIT, RARE, MIDDLE = 0.15, 0.02, 0.5
 
 
-def _from_where() -> tuple[str, int, str]:
-    """The first step is before any update: who is far there is another policy; and whether DPPO's limit lets it be."""
-    step = stored_log("6f5e").first("mismatch", above=0.01)
-    return "b", step, "no" if stored_log("6f5e").rows()[0]["mismatch"] > LIMIT else "yes"
+def _as_wide() -> tuple[float, float]:
+    """The ratio at which a token of ``RARE`` has moved by ``LIMIT``; how far one of ``MIDDLE`` may rise under it."""
+    ratio = (RARE + LIMIT) / RARE
+    return ratio, min(ratio * MIDDLE, 1.0) - MIDDLE
 
 
 # --- 15.3
-
-DELTA, LOW, HIGH = 0.05, 0.2, 0.28
-
-
-def _stricter() -> tuple[float, float]:
-    """On a fine grid of mu: the first at which DPPO's edge is the nearer one, for a good token and for a bad one."""
-    mu = np.arange(1, 100_001) / 100_000
-    return tuple(float(mu[(clip > DELTA + 1e-12).argmax()]) for clip in (HIGH * mu, LOW * mu))
-
-
-# --- 15.4
 
 Case = tuple[np.ndarray, np.ndarray, np.ndarray, float]
 
@@ -61,9 +50,7 @@ def _ratio(mu: np.ndarray, pi: np.ndarray, A: np.ndarray, delta: float) -> np.nd
     return ~((A > 0) & (pi / mu > 1 + delta) | (A < 0) & (pi / mu < 1 - delta))
 
 
-def _probe(
-    *tokens: tuple[float, float, float], delta: float = LIMIT
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+def _probe(*tokens: tuple[float, float, float], delta: float = LIMIT) -> Case:
     mu, pi, A = map(np.array, zip(*tokens, strict=True))
     return mu, pi, A, delta
 
@@ -79,7 +66,7 @@ PROBES = {
     "δ = 0.05": _probe((0.5, 0.6, 1.0), (0.5, 0.4, -1.0), (0.5, 0.4, 1.0), (0.5, 0.54, 1.0), delta=0.05),
 }
 
-# --- 15.5
+# --- 15.4
 
 _PAIRS = (
     (np.array([0.99, 0.0099, 0.0001]), np.array([0.80, 0.19, 0.01])),
@@ -114,6 +101,15 @@ def _signed(mu: np.ndarray, pi: np.ndarray, token: int, k: int) -> float:
     return float(np.abs(gap).sum() + gap.sum()) / 2
 
 
+# --- 15.5
+
+
+def _from_where() -> tuple[str, int, str]:
+    """The first step is before any update: who is far there is another policy; and whether DPPO's limit lets it be."""
+    step = stored_log("6f5e").first("mismatch", above=0.01)
+    return "b", step, "no" if stored_log("6f5e").rows()[0]["mismatch"] > LIMIT else "yes"
+
+
 EXERCISES: dict[str, Exercise] = {
     "15.1": Exercise(
         cases=((),),
@@ -127,36 +123,26 @@ EXERCISES: dict[str, Exercise] = {
     ),
     "15.2": Exercise(
         cases=((),),
-        oracle=_from_where,
+        oracle=_as_wide,
         misconceptions={
-            "the letter: at step 1 no update has been made, and the distance is there": ("a", ..., ...),
-            "the letter: a limit moves nothing. |π − μ| is large before it acts": ("c", ..., ...),
-            "the step: by then the reward is 0. Which number was wrong from the start?": (..., 7, ...),
-            "the step: counting begins at 1": (..., 0, ...),
-            "the last word: the mean of |π − μ| at step 1 is above 0.15; another yardstick does not move μ": (
+            "first the ratio, then how far the other token may rise": (0.5, 8.5),
+            "the first number: 7.5 times its probability is the rise; the ratio is one more": (
+                7.5,
                 ...,
-                ...,
-                "yes",
             ),
+            "the first number: 0.15 is a change of the probability, to be seen from 0.02": (1.15, ...),
+            "the first number: that is the clip's edge of 1.28": (1.28, ...),
+            "the first number: 0.17 is where the token gets; divide by where it began": (0.17, ...),
+            "the second number: a probability ends at 1": (..., 3.75),
+            "the second number: a probability ends at 1; and that is where it gets, not how far it rises": (..., 4.25),
+            "the second number: that is where it gets; asked is how far it rises": (..., 1.0),
+            "the second number: 0.15 is what DPPO allows; this is the clip": (..., 0.15),
+            "the second number: that is what the clip of 1.28 allows": (..., 0.14),
         },
-        hints=("One update to a rollout: at step 1 π has not been moved. How far should it be from μ?",),
-    ),
-    "15.3": Exercise(
-        cases=((),),
-        oracle=_stricter,
-        misconceptions={
-            "first for a good token, then for a bad one": (DELTA / LOW, DELTA / HIGH),
-            "those are the numbers for δ = 0.15": (LIMIT / HIGH, LIMIT / LOW),
-            "the first number: a good token may rise by 0.28 μ, up to 1.28 μ": (DELTA / (1 + HIGH), ...),
-            "the second number: a bad token may fall by 0.2 μ, down to 0.8 μ": (..., DELTA / (1 - LOW)),
-            "the first number: the upper end is 0.28": (DELTA / LOW, ...),
-            "the second number: the lower end is 0.2": (..., DELTA / HIGH),
-            "0.28 μ and 0.2 μ are what the clip allows. Where is that as much as δ?": (HIGH * DELTA, LOW * DELTA),
-        },
-        hints=("How far may a token of probability μ go under the clip? Where is that as far as 0.05?",),
+        hints=("From 0.02 DPPO allows 0.17. Which ratio is that? Then hold a token of 0.5 to that ratio.",),
         tolerance=6e-3,
     ),
-    "15.4": Exercise(
+    "15.3": Exercise(
         cases=tuple(PROBES.values()),
         probes=tuple(PROBES),
         oracle=_one_by_one,
@@ -177,7 +163,7 @@ EXERCISES: dict[str, Exercise] = {
         },
         hints=("A token with A > 0 that lies far below μ is pushed back up. Does that widen the distance?",),
     ),
-    "15.5": Exercise(
+    "15.4": Exercise(
         cases=_TOPK,
         oracle=_topk,
         misconceptions={
@@ -199,5 +185,21 @@ EXERCISES: dict[str, Exercise] = {
             '"other" moved by the size of its change, whichever way': _signed,
         },
         hints=("What do mu and pi give to all the others together? That is one more outcome.",),
+    ),
+    "15.5": Exercise(
+        cases=((),),
+        oracle=_from_where,
+        misconceptions={
+            "the letter: at step 1 no update has been made, and the distance is there": ("a", ..., ...),
+            "the letter: a limit moves nothing. |π − μ| is large before it acts": ("c", ..., ...),
+            "the step: by then the reward is 0. Which number was wrong from the start?": (..., 7, ...),
+            "the step: counting begins at 1": (..., 0, ...),
+            "the last word: the mean of |π − μ| at step 1 is above 0.15; another yardstick does not move μ": (
+                ...,
+                ...,
+                "yes",
+            ),
+        },
+        hints=("One update to a rollout: at step 1 π has not been moved. How far should it be from μ?",),
     ),
 }

@@ -44,13 +44,19 @@ def good_only(keep: Keep) -> Keep:
     return lambda mu, pi, A: keep(mu, pi, A) & (A > 0)
 
 
-# Of each mask how many rollouts are made.
-ARMS: dict[str, tuple[Keep, int]] = {
-    "clip": (clip, 10),
-    "dppo": (dppo, 10),
-    "unclipped": (unclipped, 5),
-    "clip, good tokens only": (good_only(clip), 1),
-    "dppo, good tokens only": (good_only(dppo), 1),
+SLOWER = 10
+GOOD, TINY = ", good tokens only", ", tiny steps"
+# Of each mask how many rollouts are made, and how many times the updates on one are as many and their rate as small.
+ARMS: dict[str, tuple[Keep, int, int]] = {
+    "clip": (clip, 10, 1),
+    "dppo": (dppo, 10, 1),
+    "unclipped": (unclipped, 5, 1),
+    f"clip{GOOD}": (good_only(clip), 1, 1),
+    f"dppo{GOOD}": (good_only(dppo), 1, 1),
+    f"clip{TINY}": (clip, 1, SLOWER),
+    f"dppo{TINY}": (dppo, 1, SLOWER),
+    f"clip{GOOD}{TINY}": (good_only(clip), 1, SLOWER),
+    f"dppo{GOOD}{TINY}": (good_only(dppo), 1, SLOWER),
 }
 
 
@@ -75,17 +81,17 @@ def right(task: Needle, policy: Transformer) -> float:
     return taken(needles(task, policy), task.solve(prompts)[:, :-1]).exp().mean().item()
 
 
-def run(name: str, seed: int, rate: float = RATE, rounds: int | None = None, updates: int = PARTS) -> dict[str, Any]:
-    """The chapter's loop with a mask of ``ARMS``: ``right`` after each rollout, and after each update of the first."""
+def run(name: str, seed: int, rate: float = RATE, rounds: int | None = None, parts: int = PARTS) -> dict[str, Any]:
+    """The chapter's loop with a mask of ``ARMS``: ``right`` after each rollout, and sixteen times on the first."""
     task, policy, sampler, draws = needle_start(seed)
-    keep, usual = ARMS[name]
-    before, optimizer = deepcopy(policy), torch.optim.Adam(policy.parameters(), rate)
+    keep, usual, slower = ARMS[name]
+    before, optimizer = deepcopy(policy), torch.optim.Adam(policy.parameters(), rate / slower)
     by_rollout = [right(task, policy)]
-    by_update, far = by_rollout[:], 0.0
-    for rollout_number in range(rounds or usual):
+    by_update, far, passes = by_rollout[:], 0.0, (PASSES if parts > 1 else 1) * slower
+    for done in range(rounds or usual):
         rollout = sampler.sample(policy, task.sample(16, draws).prompts, 16, draws)
         advantages = group_mean(task.reward(rollout), 16).view(16, 16)
-        for own in torch.arange(16).view(updates, -1).repeat(PASSES if updates > 1 else 1, 1):
+        for update, own in enumerate(torch.arange(16).view(parts, -1).repeat(passes, 1)):
             part, A = rollout.groups(own), advantages[own].view(-1, 1)
             logp = token_logp(policy, part)
             kept = keep(part.logp_behavior.exp(), logp.detach().exp(), A) * part.mask
@@ -94,10 +100,10 @@ def run(name: str, seed: int, rate: float = RATE, rounds: int | None = None, upd
             loss.backward()
             torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
             optimizer.step()
-            if rollout_number == 0:
+            if done == 0 and (update + 1) % slower == 0:
                 by_update.append(right(task, policy))
         by_rollout.append(right(task, policy))
-        if rollout_number == 0:
+        if done == 0:
             far = float(tv(needles(task, before), needles(task, policy)).mean())
     return {"arm": name, "seed": seed, "by rollout": by_rollout, "by update": by_update, "TV of the first": far}
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlnotes.chapters.c15.explorers import first
+from rlnotes.chapters.c15.live import GOOD, TINY
 from rlnotes.studies import contest
 from rlnotes.studies.contest import UNCLIPPED, UNTRAINED
 from rlnotes.studies.tables import Table, died, load_rows, load_table
@@ -15,6 +16,7 @@ from rlnotes.studies.verdicts import judge, paired_interval
 
 Rows = list[dict[str, Any]]
 
+RULES = ("clip", "dppo")  # of the loop
 TASKS = ("needle", "misled")
 CLIP = "clip_higher"
 BESIDE = ("wide_clip", "relax_both", UNCLIPPED)  # what DPPO is compared with
@@ -46,17 +48,14 @@ def _span(values: Sequence[float] | np.ndarray, digits: int = 2) -> str:
 
 
 def first_rollout() -> Rows:
-    """How far one rollout goes with each mask: the edge of the right letter, where it gets, how far the policy moves,
-    and where it gets if bad tokens are left alone.
-    """
-    edges, found = {"clip": 1.28 * 0.02, "dppo": 0.02 + 0.15, "unclipped": None}, []
-    for arm, edge in edges.items():
-        row: dict[str, Any] = {"mask": arm, "edge": edge, "right letter": _span(live(arm, "by rollout")[:, 1])}
-        row["mean TV of the row"] = _span(live(arm, "TV of the first"))
-        if edge:
-            row["nothing pushed down"] = _span(live(f"{arm}, good tokens only", "by rollout")[:, 1])
-        found.append(row)
-    return found
+    """Where the right letter is after the first rollout with each rule, and how far the policy has moved."""
+    found: Rows = [{"after the first rollout": "edge of the rule", "clip": f"{1.28 * 0.02:.3f}", "dppo": "0.170"}]
+    ways = {"": "", GOOD: "nothing pushed down", TINY: "tiny steps", GOOD + TINY: "tiny steps, nothing pushed down"}
+    for way, title in ways.items():
+        row = {"after the first rollout": f"right letter{', ' * bool(title)}{title}"}
+        found.append(row | {rule: _span(live(rule + way, "by rollout")[:, 1]) for rule in RULES})
+    moved = {rule: _span(live(rule, "TV of the first")) for rule in RULES}
+    return [*found, {"after the first rollout": "mean TV of the row"} | moved]
 
 
 def _until(curves: Sequence[np.ndarray]) -> str:
@@ -177,6 +176,18 @@ def on_sort() -> Rows:
             ours, clip = (table.last(f"{name} {rate}", "accuracy") for name in (recipe, CLIP))
             row[f"rate {rate}"] = float(ours.mean())
             row[f"less {CLIP}, {rate}"] = None if recipe == CLIP else str(judge(ours, clip))
+        found.append(row)
+    return found
+
+
+def beside_dppo_on_sort() -> Rows:
+    """``dppo_tv`` less the others there, by rate."""
+    table, found = load_table("15_sort"), []
+    for theirs in ("wide_clip", "relax_both", "unmasked", "dppo_symmetric"):
+        row = {"difference": f"dppo_tv less {theirs}"}
+        for rate in ("1e-4", "3e-4"):
+            both = (table.last(f"{name} {rate}", "accuracy") for name in ("dppo_tv", theirs))
+            row[f"rate {rate}"] = str(judge(*both))
         found.append(row)
     return found
 
