@@ -69,15 +69,15 @@ def needle_start(seed: int) -> tuple[Needle, Transformer, Sampler, torch.Generat
 
 @torch.no_grad()
 def needles(task: Needle, policy: Transformer) -> Tensor:
-    """Log-probabilities (256, 4, tokens) at the four positions of right answers to 256 held-out prompts."""
-    prompts = task.sample(256, torch.Generator().manual_seed(10**6), "test").prompts
+    """Log-probabilities (256, 4, tokens) at the four positions of right answers to 256 fixed prompts, of 10,000."""
+    prompts = task.sample(256, torch.Generator().manual_seed(10**6), "train").prompts
     answers = Rollout.of_responses(prompts, task.solve(prompts), task.vocabulary.eos)
     return response_logits(policy, answers)[:, :-1].log_softmax(-1)
 
 
 def right(task: Needle, policy: Transformer) -> float:
     """The mean probability of the right letter there."""
-    prompts = task.sample(256, torch.Generator().manual_seed(10**6), "test").prompts
+    prompts = task.sample(256, torch.Generator().manual_seed(10**6), "train").prompts
     return taken(needles(task, policy), task.solve(prompts)[:, :-1]).exp().mean().item()
 
 

@@ -186,8 +186,8 @@ def beside_dppo_on_sort() -> Rows:
     for theirs in ("wide_clip", "relax_both", "unmasked", "dppo_symmetric"):
         row = {"difference": f"dppo_tv less {theirs}"}
         for rate in ("1e-4", "3e-4"):
-            both = (table.last(f"{name} {rate}", "accuracy") for name in ("dppo_tv", theirs))
-            row[f"rate {rate}"] = str(judge(*both))
+            dppo, other = (table.last(f"{name} {rate}", "accuracy") for name in ("dppo_tv", theirs))
+            row[f"rate {rate}"] = str(judge(dppo, other))
         found.append(row)
     return found
 
