@@ -28,6 +28,7 @@ def test_a_repair_is_right_in_every_form(name: str):
 
 BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
     "clip": (lambda mu, pi, A, d: ~((A > 0) & (pi > (1 + d) * mu) | (A < 0) & (pi < (1 - d) * mu)), "compares prob"),
+    "the page's clip": (lambda mu, pi, A, d: ~((A > 0) & (pi > 1.28 * mu) | (A < 0) & (pi < 0.8 * mu)), "1.28"),
     "signs": (lambda mu, pi, A, d: ~((A < 0) & (pi - mu > d) | (A > 0) & (mu - pi > d)), "wrong way round"),
     "dropped": (lambda mu, pi, A, d: (A > 0) & (pi - mu > d) | (A < 0) & (mu - pi > d), "dropped ones"),
     "good alone": (lambda mu, pi, A, d: ~((A > 0) & (pi - mu > d)), "stops no bad"),

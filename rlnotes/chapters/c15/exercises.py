@@ -60,7 +60,7 @@ PROBES = {
     "A > 0, far below μ": _probe((0.6, 0.3, 1.0), (0.99, 0.7, 2.0)),
     "A < 0, far below μ": _probe((0.6, 0.3, -1.0), (0.99, 0.8, -0.5)),
     "A < 0, far above μ": _probe((0.1, 0.4, -1.0), (0.02, 0.9, -0.5)),
-    "near μ": _probe((0.5, 0.6, 1.0), (0.5, 0.4, -1.0), (0.3, 0.4, -1.0)),
+    "near μ": _probe((0.5, 0.55, 1.0), (0.5, 0.6, 1.0), (0.5, 0.4, -1.0), (0.3, 0.4, -1.0)),
     "a rare token, ratio 100": _probe((1e-4, 1e-2, 1.0), (1e-2, 1e-4, -1.0)),
     "a change of δ itself": _probe((0.25, 0.5, 1.0), (0.75, 0.5, -1.0), delta=0.25),
     "δ = 0.05": _probe((0.5, 0.6, 1.0), (0.5, 0.4, -1.0), (0.5, 0.4, 1.0), (0.5, 0.54, 1.0), delta=0.05),
@@ -149,6 +149,9 @@ EXERCISES: dict[str, Exercise] = {
         given=two_sided,
         misconceptions={
             "that is the clip, on the ratio; DPPO compares probabilities": _ratio,
+            "that is the page's clip, at ratios of 0.8 and 1.28; DPPO compares probabilities, with delta": (
+                lambda mu, pi, A, delta: ~((A > 0) & (pi > 1.28 * mu) | (A < 0) & (pi < 0.8 * mu))
+            ),
             "the signs are the wrong way round: with A > 0 a token moves away when it grows": (
                 lambda mu, pi, A, delta: _one_by_one(mu, pi, -A, delta)
             ),
