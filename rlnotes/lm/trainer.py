@@ -130,7 +130,8 @@ class Trainer(Learner):
         | ``entropy`` | of pi's next token, in nats; mean over the tokens of the first update's groups that teach |
         | ``mismatch`` | mean abs(pi - mu) of those tokens' probabilities, before the first update |
         | ``ratio_deviation`` | largest abs(pi / mu - 1) among them: 0 up to rounding, unless mu differs on purpose |
-        | ``no_gradient`` | share of tokens with an advantage that got no gradient (a closed gate), over all updates |
+        | ``no_gradient`` | share of tokens with an advantage that got no gradient (a closed gate): mean over the |
+        | | updates, where one without any such token counts as 0; so it is low where few groups teach |
         | ``bad_updates`` | share of tokens with A < 0 and mu - pi >= 0.5, over all updates: 004 section 5.3 |
         | ``clipped_probability``, | with ``count_clipped``: mean mu of the tokens without gradient, and mean |
         | ``clipped_entropy`` | entropy of pi's next token there; left out where there are none |

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +225,20 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     ]
     assert 2 * len(readings.pairs()) == 42
     falls = [readings.fall(readings.run(arm, "int4")) for arm in (none, minirl, dppo)]
-    assert falls[0] > 0.43 and max(falls[1:]) < 0.13
+    assert falls[0] > 0.43 and max(falls[1:]) < 0.13 and falls[1] == pytest.approx(0.092, abs=5e-4)
+    (*greedy,) = (readings.less(arm, none, readings.SAID["greedy"]) for arm in readings.ARMS[1:])
+    assert [one.word for one in greedy] == ["better", "better", "not told", "better"]
+    assert all(0.03 < one.difference[0] < 0.04 for one in greedy if one.word == "better")
+    start = {kind: readings.table().start(readings.run(minirl, kind), "greedy") for kind in ("none", "int4", "int8")}
+    assert (start["int4"] < start["none"]).sum() == 7 and (start["int4"] == start["int8"]).all()
+    against = [
+        readings.less(readings.run(minirl, kind), readings.run(arm, kind), of).word
+        for kind in readings.kinds()
+        for arm in readings.arms(kind)
+        if arm != minirl
+        for of in (*readings.SAID.values(), partial(readings.ends, metric="pass_at_8"))
+    ]
+    assert len(against) == 48 and "worse" not in against
     for row in readings.rates("int4"):
         assert (max(row["5e-06"], row["1e-05"], row["2e-05"]) < 0.11) == (row["arm"] in (clip, readings.GRPO))
     assert sum(row["5e-06"] > max(row["1e-05"], row["2e-05"]) for row in readings.rates("none")) == 4
@@ -240,12 +254,24 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     first = [own["staleness"][own["step"] > 0][0] for own in behind]
     assert min(first) >= 0.22 and max(first) < 0.3255
     assert (len(readings.refused()), len(RECIPES)) == (3, 34)
+
+    def logged(own: dict[str, np.ndarray]) -> bool:
+        return bool(np.mean(own["no_gradient"][own["step"] > 0] > 0.2) >= 0.25)
+
+    def counted(own: dict[str, np.ndarray]) -> bool:
+        shares = readings.stopped(own)
+        return bool(np.mean(shares[np.isfinite(shares)] > 0.2) >= 0.25)
+
     wrong = [row["runs that end below 0.4"] for row in readings.signs()]
-    assert wrong == ["22 of 22", "12 of 22", "10 of 20", "6 of 22", "12 of 22"]
+    assert wrong == ["22 of 22", "12 of 22", "10 of 20", "20 of 22", "6 of 22", "12 of 22"]
     others = [row["the others"] for row in readings.signs()]
-    assert others == ["68 of 138", "0 of 20", "0 of 16", "8 of 138", "21 of 138"]
+    assert others == ["68 of 138", "0 of 20", "0 of 16", "0 of 20", "8 of 138", "21 of 138"]
+    for often, each in ((logged, 6), (counted, 10)):  # runs of each arm with the clip that the sign finds
+        for arm in (clip, readings.GRPO):
+            assert sum(map(often, readings.table().rows[f"{arm}, int4"].values())) == each
     first = {row[""]: row["first look"] for row in readings.mismatches()}
     assert first["real, 0 to 7 rounds old"] == first["real, exact"] == "0.0000 to 0.0000"
+    assert (first["real, 8 bits"], first["real, 4 bits"]) == ("0.0066 to 0.0102", "0.0611 to 0.0889")
     assert not any(np.nanmax(own["mismatch"]) for arm in readings.ARMS for own in readings.table().rows[arm].values())
     stopped = {
         arm: [own["no_gradient"] for own in readings.table().rows[f"{arm}, int4"].values()] for arm in (clip, minirl)
@@ -253,6 +279,8 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     assert {arm: round(float(np.mean([np.nanmean(one) for one in each])), 2) for arm, each in stopped.items()} == {
         clip: 0.15, minirl: 0.04,
     }  # fmt: skip
+    in_all = [round(readings.stopped_in_all(f"{arm}, int4"), 2) for arm in (clip, readings.GRPO, minirl)]
+    assert in_all == [0.29, 0.30, 0.04]
     paid = [bool(own["reward"][1]) for own in readings.table().rows[f"{clip}, int4"].values()]
     assert [seed for seed, any_right in enumerate(paid) if not any_right] == [0, 5, 7]
     for metric, ahead in (("greedy", 0.022), ("pass_at_8", 0.053)):
@@ -262,15 +290,50 @@ def test_chapter_18_what_the_page_says_of_the_real_model():
     runs = [readings.table().rows[readings.run(arm, "stale")].values() for arm in (clip, none)]
     one, other = (np.array([np.nanmean(own["greedy"][own["step"] > 0]) for own in each]) for each in runs)
     assert judge(one, other).word == "not told"
-    at_first = {
-        kind: [own["no_gradient"][1] for own in readings.table().rows[name].values()]
-        for kind, name in (("exact", clip), ("int4", f"{clip}, int4"))
-    }
-    stopped = [share for share, any_right in zip(at_first["int4"], paid, strict=True) if any_right]
-    assert 0.07 < min(stopped) < max(stopped) < 0.35
-    assert min(at_first["exact"]) > 0.085 and max(at_first["exact"]) < 0.125
-    old = [own["no_gradient"] for own in readings.table().rows[f"{clip}, stale"].values()]
-    assert 0.17 < max(map(np.nanmax, old)) < 0.18
+    exact, int4, old = (
+        np.array([readings.stopped(own) for own in readings.table().rows[readings.run(clip, kind)].values()])
+        for kind in ("none", "int4", "stale")
+    )
+    assert (np.isfinite(int4[:, 0]) == paid).all()
+    assert [round(float(end(int4[:, 0])), 2) for end in (np.nanmin, np.nanmax)] == [0.30, 0.54]
+    assert [round(float(end(exact[:, 0])), 2) for end in (np.min, np.max)] == [0.09, 0.13]
+    assert 0.185 < np.nanmax(old) < 0.195
+    seventh, last = readings.stopped(readings.table().rows[f"{clip}, int4"][0])[[6, 24]]  # log B
+    assert (seventh, last) == pytest.approx((0.56, 0.47), abs=5e-3)
+
+
+def test_chapter_18_the_share_of_stopped_tokens_leaves_out_updates_without_an_advantage():
+    """Minibatches drawn at random, in which 0.3 of the tokens with an advantage are stopped: the logged mean counts an
+    empty one as 0, the corrected one gives the 0.3 back, exactly for one group and from 25 on.
+    """
+    from rlnotes.chapters.c18 import readings
+
+    rng, expected = np.random.default_rng(0), 0.3
+    for groups, exact in ((1, True), (2, False), (5, False), (25, True), (32, True)):
+        some = [rng.permutation(32).reshape(4, 8) < groups for _ in range(2000)]
+        logged = np.array([expected * one.any(1).mean() for one in some])
+        own = dict(step=np.arange(1, 2001), wasted_groups=np.full(2000, 1 - groups / 32), no_gradient=logged)
+        found = readings.stopped(own)
+        assert (readings.taught(own) == groups).all()
+        assert found == pytest.approx(expected) if exact else found.mean() == pytest.approx(expected, rel=0.01)
+    empty = dict(step=np.array([1]), wasted_groups=np.array([1.0]), no_gradient=np.array([0.0]))
+    assert np.isnan(readings.stopped(empty)).all()
+
+
+def test_chapter_18_the_rules_quote_what_the_page_counts():
+    from rlnotes.chapters.c18 import readings
+    from rlnotes.logs.table import table
+
+    (_, logged, _, _, cut_off, _), rules = ([*row.values()][1:] for row in readings.signs()), table().rules
+    assert (
+        f"{cut_off[0]} runs of a real model that go wrong, and {cut_off[1]} others" in rules["answers-cut-off"].source
+    )
+    off_centre = rules["limit-off-centre"]
+    assert f"{logged[0]} runs of a real model that go wrong, {logged[1]} others" in off_centre.source
+    assert f"in {logged[0]} bad runs, {logged[1]} others" in (off_centre.worry or "")
+    (behind,) = (row["first look"] for row in readings.mismatches() if row[""] == "real, 4 bits")
+    low, high = (f"{float(end):.2f}" for end in behind.split(" to "))
+    assert f"behind 4 bits: {low} to {high} from the first step" in (rules["mismatch-prob"].worry or "")
 
 
 def test_chapter_18_what_the_deeper_page_says_of_other_tasks():

@@ -78,7 +78,7 @@ PROBES = {
     "sampler exact, pushed the other way": _tokens([0.6, 0.2], [0.4, 0.4], [0.4, 0.4], [-1, 1]),
     "pi back at mu, far from pi_k": _tokens([0.4, 0.4], [0.4, 0.4], [0.2, 0.8], [1, -1]),
     "between the ends": _tokens([0.24, 0.17], [0.1, 0.4], [0.2, 0.2], [1, -1]),
-    "just inside a limit, just outside": _tokens([0.25, 0.15], [0.2, 0.2], [0.2, 0.2], [1, -1]),
+    "just inside a limit, just outside": _tokens([0.254, 0.258, 0.158, 0.162], [0.2] * 4, [0.2] * 4, [1, 1, -1, -1]),
     "bad, and far above pi_k": _tokens([0.6, 0.9], [0.1, 0.02], [0.1, 0.02], [-1, -1]),
 }
 
@@ -111,7 +111,7 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=lambda: "b",
         misconceptions={
-            "so it is with the real model. Here the copy is 0.002 off at first, and not 0.07: few tokens are outside "
+            "so it is with the real model. Here the copy is 0.001 off at first, and not 0.07: few tokens are outside "
             "of the limit before an update has moved anything": lambda: "a",
             "it could have been, and something is lost on this seed: 0.86 in place of 0.94. But no more": lambda: "c",
         },
@@ -122,12 +122,13 @@ EXERCISES: dict[str, Exercise] = {
         oracle=_which_log,
         misconceptions={
             "A's reward rises to 0.85 and stays there": ("A", ..., ...),
+            "the run by its letter: A is log caea, B log 629c": ("629c", ..., ...),
             "the run is right. Truncation tells little: it is high in A, too, at first, and other runs of this model "
             "end well with all responses cut off, for they answer first and then chat on": ("B", "truncated", ...),
             "the run is right. The reward says that something is wrong, and not what; at the first step it is near 0 "
             "in both": ("B", "reward", ...),
             "the run is right. The loss is near 0 in both, as it must be with centred advantages": ("B", "loss", ...),
-            "the run is right. This column shows the harm, a limit that stops more and more tokens. At the first step "
+            "the run is right. This column shows the harm, a limit that stops many tokens. At the first step "
             "no response is right, no token has an advantage, and it must be 0. Another is far from 0 from there on": (
                 "B",
                 "no_gradient",
@@ -178,6 +179,10 @@ EXERCISES: dict[str, Exercise] = {
                 0.008,
             ),
             "the first number is right. The second is a share: 0.4 % is 0.004": (125, 0.4),
+            "the first number is right. The second as a number, without quotes: 0.4 % is 0.004": (
+                125,
+                "0.4 %",
+            ),
             "the first number is right. The second is the width of the strip from which a weight gets out, as a "
             "share of the cell": (125, ...),
         },

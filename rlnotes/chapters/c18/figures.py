@@ -25,13 +25,13 @@ def arms() -> tuple[Figure, str]:
             runs = readings.table().rows[name].values()
             curves = np.array([own["accuracy"][~np.isnan(own["accuracy"])] for own in runs])
             steps = next(own["step"][~np.isnan(own["accuracy"])] for own in runs)
-            axis.plot(steps, curves.T, color=style["color"], linewidth=0.6, alpha=0.5)
+            axis.plot(steps, curves.T, color=style["color"], linewidth=0.6, alpha=0.3)
             axis.plot(steps, curves.mean(0), label=arm, linewidth=2, markersize=4, **style)
             words.append(f"{arm} {curves[:, -1].mean():.2f}")
         axis.set(xlabel="rounds of 8 updates", title=f"sampler: {readings.KINDS[kind]}", ylim=(0, 1))
         said.append(f"{readings.KINDS[kind]}: {', '.join(words)}")
     axes[0].set_ylabel("held-out, sampled")
-    axes[0].legend(frameon=False, fontsize=8, loc="lower right")
+    axes[1].legend(frameon=False, fontsize=8, loc="upper left", ncols=3)  # the panel where the arms lie apart
     return figure, f"Share of held-out sums answered right; ends, mean of the seeds. {'; '.join(said)}."
 
 

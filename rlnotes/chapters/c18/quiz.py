@@ -67,7 +67,10 @@ QUIZ = Quiz(
             "A sampler has the newest weights, in bfloat16. At the first look the mismatch is 0.003. Where in the tree "
             "are you?",
             (
-                Choice("At the rounded sampler", "Here rounding showed 0.01 and more."),
+                Choice(
+                    "At the rounded sampler",
+                    "Here four bits showed 0.06 and more, eight bits 0.007 to 0.010; and with eight no harm is told.",
+                ),
                 Choice("At the old sampler", "That shows from the second look on."),
                 Choice(
                     "Past both, and I look on",

@@ -1,7 +1,8 @@
 """What chapter 18 reads from the stored runs of a real model."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,24 @@ def differences() -> Rows:
     ]
 
 
+SAID = MEASURES | {"greedy": partial(ends, metric="greedy")}
+
+
+def beside_no_limit() -> Rows:
+    """A row for each arm with a limit: behind each sampler what is told of it less no limit, sampled at the end, over
+    the run, and greedy at the end.
+    """
+    return [
+        {"arm": arm}
+        | {
+            KINDS[kind]: " / ".join(less(run(arm, kind), run(UNCLIPPED, kind), of).word for of in SAID.values())
+            for kind in kinds()
+            if {arm, UNCLIPPED} <= {*arms(kind)}
+        }
+        for arm in ARMS[1:]
+    ]
+
+
 FIRST = {"none": 5, "int4": 5, "stale": 3, "int8": 3}
 """the seeds that were run first; what they left undecided is why all arms were run on ten"""
 
@@ -164,6 +183,37 @@ def rates(kind: str) -> Rows:
         at |= {float(table().labels[name]["rate"]): ends(name)[0]}
         found.append({"sampler": KINDS[kind], "arm": arm} | {f"{rate:g}": at[rate] for rate in sorted(at)})
     return found
+
+
+def taught(own: dict[str, np.ndarray]) -> np.ndarray:
+    """Of each round of a run (rounds,): how many of its groups have an advantage, for their rewards differ."""
+    prompts = table().settings["comparison"]["base"]["prompts"]
+    return np.rint(prompts * (1 - own["wasted_groups"][own["step"] > 0])).astype(int)
+
+
+def stopped(own: dict[str, np.ndarray]) -> np.ndarray:
+    """Of each round of a run (rounds,): the share of tokens with an advantage that get no gradient; NaN without any.
+
+    The logged ``no_gradient`` is the mean of that share over the minibatches, and one without such a token counts as
+    0. So it is divided by the share of minibatches with one: exact where one group has an advantage (it is in one
+    minibatch of each pass), and where so many have that no minibatch can be without; between, that share is the one
+    expected of minibatches drawn at random. The minibatches weigh alike, whatever their tokens.
+
+    >>> one = dict(step=np.array([1, 2]), wasted_groups=np.array([31 / 32, 1.0]), no_gradient=np.array([0.125, 0.0]))
+    >>> stopped(one)
+    array([0.5, nan])
+    """
+    base, groups = table().settings["comparison"]["base"], taught(own)
+    prompts, size = base["prompts"], base["prompts"] // base["minibatches"]
+    within = np.array([1 - comb(prompts - n, size) / comb(prompts, size) for n in groups.tolist()])
+    logged = own["no_gradient"][own["step"] > 0]
+    return np.divide(logged, within, out=np.full(len(groups), np.nan), where=groups > 0)
+
+
+def stopped_in_all(name: str) -> float:
+    """That over all runs of an arm, a round weighing as much as the groups that have an advantage."""
+    shares, groups = (np.concatenate([of(own) for own in table().rows[name].values()]) for of in (stopped, taught))
+    return float(np.nansum(shares * groups) / groups.sum())
 
 
 def other_tasks() -> Rows:
@@ -322,8 +372,11 @@ def signs() -> Rows:
                 runs.append((arm, seed, end < LOW, {name: own[name][own["step"] > 0] for name in own}))
     limited = [one for one in runs if one[0] != UNCLIPPED and one[3]["mismatch"][0] > 0.01]
 
-    def stops(own: dict[str, np.ndarray]) -> bool:
-        return bool(np.mean(own["no_gradient"] > 0.2) >= 0.25)
+    def often(shares: np.ndarray) -> bool:
+        return bool(np.mean(shares[~np.isnan(shares)] > 0.2) >= 0.25)
+
+    def logged(own: dict[str, np.ndarray]) -> bool:
+        return often(own["no_gradient"])
 
     def cut_off(own: dict[str, np.ndarray]) -> bool:
         first = own["truncated"][: len(own["truncated"]) // 2]
@@ -331,8 +384,9 @@ def signs() -> Rows:
 
     signs = (
         ("mismatch above 0.01 at half of the steps", runs, lambda own: np.mean(own["mismatch"] > 0.01) >= 0.5),
-        ("a fifth of the tokens stopped at a quarter of the steps (*)", limited, stops),
-        ("the same, without seed 0", [one for one in limited if one[1] > 0], stops),
+        ("no_gradient as logged above a fifth at a quarter of the steps (*)", limited, logged),
+        ("the same, without seed 0", [one for one in limited if one[1] > 0], logged),
+        ("the same, counted where there is an advantage (*)", limited, lambda own: often(stopped(own))),
         ("nine of ten truncated, from the first step on", runs, cut_off),
         ("nine of ten truncated in the last round", runs, lambda own: own["truncated"][-1] >= 0.9),
     )

@@ -80,7 +80,7 @@ TREE = (
     ),
     Question(
         "Is every ratio 1 when the gradient is taken?",
-        "one update to a rollout; and the limit is around π_k, or the mismatch is 0 at the first look",
+        "one update to a rollout; and the limit is around π_k, or the mismatch is 0 at every look",
         (
             Leaf(
                 "No clip and no mask can act. Look at the advantage, and at what the loss is divided by "
@@ -91,8 +91,8 @@ TREE = (
     ),
     Question(
         "Is the sampler rounded?",
-        "a mismatch at the first look: here 0.01 with 8 bits, 0.06 and more with 4. An engine's kernels: up to 0.005 "
-        "is normal, says verl; not run here: take it as exact, and look on",
+        "a mismatch at the first look: here 0.007 to 0.010 with 8 bits, 0.06 to 0.09 with 4. An engine's kernels: up "
+        "to 0.005 is normal, says verl; not run here: take it as exact, and look on",
         (
             Leaf(
                 "Record log μ. That the weight π/μ helps by itself is not told.",
@@ -106,8 +106,9 @@ TREE = (
                 ),
             ),
             Leaf(
-                "At 0.06 and more: no narrow clip at μ; try `minirl` first, which is not told from no limit. At 0.01 "
-                "no harm of that clip is told. Elsewhere nothing was run: look for a wrong temperature or precision. "
+                "At 0.06 and more: no narrow clip at μ; try `minirl` first, which is not told from no limit. Up to "
+                "0.01 no harm of that clip is told. Between, no real model was run: look for a wrong temperature or "
+                "precision. "
                 "Of `dppo_tv` and no limit tiny and real models say opposite things.",
                 (
                     Real("`minirl` less the clip at μ", "int4", AT_PI_K, AT_MU),
@@ -124,7 +125,7 @@ TREE = (
                 ),
             ),
             Leaf(
-                "Do not drop whole responses on both sides (`trm` of chapter 14).",
+                "Dropping whole responses on both sides (`trm`, chapter 14) is worse on one task, not told on another.",
                 (
                     Contest("`trm` less the clip", "14_masks", "trm, misled int4"),
                     Contest("the same, long responses", "14_masks", "trm, ledger int4"),
@@ -171,7 +172,7 @@ TREE = (
         "a greedy accuracy near 0 at the start, and stopped tokens whose μ is small",
         (
             Leaf(
-                "No narrow clip: `dppo_tv`, a wide clip, or no limit.",
+                "No narrow clip: `dppo_tv`, or no limit.",
                 (
                     Contest("`dppo_tv` less the clip", "15_regions", "dppo_tv, needle"),
                     Contest("`dppo_tv` less `unclipped`", "15_regions", "dppo_tv, needle | unclipped, needle"),
@@ -185,7 +186,8 @@ TREE = (
         (
             Leaf(
                 "Keep the limit that you have. On one tiny task `dppo_tv` is just ahead of the clip; elsewhere that is "
-                "not told, or within 0.03. No limit is a little behind `minirl` and `grpo` over the run.",
+                "not told, or within 0.03. No limit is a little behind `minirl` and `grpo` over the run, and in greedy "
+                "answers.",
                 (
                     Contest("`dppo_tv` less the clip, misled", "17_contest", "dppo_tv, misled | stale_ppo, misled"),
                     Contest("the same, long responses", "17_contest", "dppo_tv, ledger | stale_ppo, ledger"),
