@@ -1,10 +1,10 @@
-"""Chapter 02: what a surrogate leaves out and the visits that make it so, in closed form and in the two rooms."""
+"""The explorers of chapter 02: what old data say of a step and where it leads, in two rooms and behind a door."""
 
 import numpy as np
 
-from rlnotes.exact.mdp import gains, occupancy, visits
+from rlnotes.exact.mdp import occupancy, performance_difference, surrogate
 from rlnotes.exact.pathologies import door_and_buttons, surrogate_trap, two_rooms
-from rlnotes.notebook.explorer import Axes, Control, Drawn, ExactModel, ExplorerModel, Panel
+from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
 
 
 class ShiftExplorer(ExplorerModel):
@@ -52,47 +52,48 @@ class ShiftExplorer(ExplorerModel):
         return [values["step"]] * 2
 
 
-class RoomsExplorer(ExactModel):
-    """Mixing the policies of :func:`two_rooms`: change and surrogate over the step, and their terms room by room."""
+class RoomsExplorer(ExplorerModel):
+    """Mixing the policies of :func:`two_rooms`: the change and the surrogate over the step, and where the policy is."""
 
-    title = "A step between the policies of the two rooms"
-    controls = (Control("alpha", "step α", 0.0, 1.0, 0.01, 0.6), Control("gamma", "discount γ", 0.5, 0.95, 0.01, 0.9))
+    script = "rooms.js"
+    title = "A step from an old policy to a new one"
+    controls = (
+        Control("alpha", "step: share of the new policy, α", 0.0, 1.0, 0.01, 0.6),
+        Control("gamma", "discount γ", 0.5, 0.95, 0.01, 0.9),
+    )
     panels = (
-        Axes("the whole path", "step α", "change of the return", (0, 1)),
-        Axes("room by room", "room", "term of the sum", (-0.5, 1.5), ticks=(0, 1), filled=(0,)),
+        Axes("change of the return", "step α", "change of the return", (0, 1)),
+        Axes("where the policy is", "step α", "share of visits to room 1", (0, 1), (0, 1)),
     )
 
-    def drawing(self, **values: float) -> tuple[str, list[Drawn]]:
-        """By :func:`visits` and :func:`gains`: with the new visits the terms add up to the truth, with the old to L."""
+    def curves(self, **values: float) -> list[Panel]:
+        """By :func:`performance_difference`, :func:`surrogate` and :func:`occupancy`."""
         mdp, new, old = two_rooms(values["gamma"])
-        alpha = values["alpha"]
-        x = np.append(np.linspace(0, 1, 41), alpha)
+        x = np.arange(51) / 50
         mixed = [(1 - step) * old + step * new for step in x]
-        gain = np.array([gains(mdp, pi, old) for pi in mixed])
-        terms = {"new": gain * [visits(mdp, pi) for pi in mixed], "old": gain * visits(mdp, old)}
-        true, predicted = (part.sum(-1) for part in terms.values())
-        low, high = (1.05 * end(list(terms.values())) for end in (np.min, np.max))  # of all steps: it stays in place
-        text = f"Surrogate {predicted[-1]:.2f}, true change {true[-1]:.2f}."
-        return text, [
-            Drawn(
-                [("true", x[:-1], true[:-1]), ("surrogate", x[:-1], predicted[:-1])],
-                [(alpha, true[-1], 0), (alpha, predicted[-1], 1)],
-            ),
-            Drawn(
-                [
-                    (f"by the {name} visits", *_bars(part[-1], place))
-                    for (name, part), place in zip(terms.items(), (-0.2, 0.2), strict=True)
-                ],
-                [],
-                y=(float(low), float(high)),
-            ),
+        true, said = (np.array([f(mdp, pi, old) for pi in mixed]) for f in (performance_difference, surrogate))
+        here, before = np.array([occupancy(mdp, pi)[1] for pi in mixed]), occupancy(mdp, old)[1]
+        return [
+            [("true change", x, true), ("old data say", x, said)],
+            [("new policy", x, here), ("old data", x, np.full_like(x, before))],
         ]
 
+    def marks(self, **values: float) -> list[float]:
+        """At the step."""
+        return [values["alpha"]] * 2
 
-def _bars(heights: np.ndarray, shift: float) -> tuple[np.ndarray, np.ndarray]:
-    """The outline of a bar beside each of 0, 1, ..., joined along the line of 0."""
-    x = [at + shift + side for at in range(len(heights)) for side in (-0.18, -0.18, 0.18, 0.18)]
-    return np.array(x), np.array([y for height in heights for y in (0, height, height, 0)])
+    def alt(self, values: dict[str, float]) -> str:
+        """With the ends, the lowest point, and where the sign turns."""
+        (true, said), (here, before) = self.curves(**values)
+        x, y = true[1:]
+        low = int(y.argmin())
+        gains = x[(y > 0) & (x > x[low])]
+        turn = f", above 0 from {gains[0]:.2f} on" if len(gains) else ""
+        return (
+            f"{super().alt(values)}. Left: the true change falls from 0 to {y[low]:.1f} at a step of {x[low]:.2f} and ends "
+            f"at {y[-1]:.1f}{turn}; old data say a straight line from 0 to {said[2][-1]:.1f}. Right: room 1 has "
+            f"{here[2][0]:.2f} of the visits, and {here[2][-1]:.2f} at step 1; in the old data {before[2][0]:.2f}."
+        )
 
 
 EXPLORERS: dict[str, ExplorerModel] = {"shift": ShiftExplorer(), "rooms": RoomsExplorer()}
