@@ -1,0 +1,106 @@
+"""What chapter 02 reads from its stored rollouts: what each half promises, the truth, and what a stop is worth."""
+
+from typing import Any
+
+import numpy as np
+
+from rlnotes.chapters.c02.halves import LOOKS, STARTS, TASKS
+from rlnotes.lm.tasks import make_task
+from rlnotes.studies.tables import load_rows
+from rlnotes.studies.verdicts import BETTER, WORSE, judge
+
+Rows = list[dict[str, Any]]
+WORDS = {BETTER: "too high", WORSE: "too low"}
+
+
+def column(task: str, updates: int, name: str, half: bool = True) -> np.ndarray:
+    """A column (seeds,) of a task after so many updates; 0 before the first."""
+    rows = [row for row in load_rows("02_halves") if (row["task"], row["half"]) == (task, half)]
+    if not updates:
+        return np.zeros(len({row["seed"] for row in rows}))
+    return np.array([row[name] for row in rows if row["updates"] == updates])
+
+
+def looks(task: str) -> tuple[int, ...]:
+    """After how many updates a task is looked at."""
+    return tuple(n for n in LOOKS if n <= TASKS[task][2])
+
+
+def clusters(task: str) -> list[int] | None:
+    """The start of each seed, where there are several."""
+    starts = [int(start) for start in column(task, 1, "start")]
+    return starts if STARTS[task] > 1 else None
+
+
+def off(task: str, updates: int, name: str) -> str:
+    """How far a promise is from the true change, and the word for it."""
+    verdict = judge(column(task, updates, name), column(task, updates, "change"), clusters=clusters(task))
+    return f"{verdict.difference}  {WORDS.get(verdict.word, verdict.word)}"
+
+
+def promises() -> Rows:
+    """Means over seeds, and what each half is off the truth."""
+    return [
+        {"task": task, "updates": n}
+        | {name: float(column(task, n, key).mean()) for name, key in (("own half", "own"), ("other half", "judge"))}
+        | {"exact L": float(column(task, n, "L").mean()), "true change": float(column(task, n, "change").mean())}
+        | {"own less true": off(task, n, "own"), "other less true": off(task, n, "judge")}
+        for task in TASKS
+        for n in looks(task)
+        if n in (1, 4, TASKS[task][2])
+    ]
+
+
+def guarantees() -> Rows:
+    """What the chapter's bound takes from the surrogate, with the numbers that it needs as measured; means over seeds."""
+    found = []
+    for task in TASKS:
+        T = make_task(task).max_response_length
+        for n in (1, TASKS[task][2]):
+            L, change, xi, D = (column(task, n, name) for name in ("L", "change", "xi", "distance"))
+            penalty = 2 * T * (T - 1) * xi * D
+            row = {"task": task, "T": T, "updates": n, "ξ": xi.mean(), "mean distance": D.mean(), "L": L.mean()}
+            row |= {"penalty": penalty.mean(), "promised": (L - penalty).mean(), "true change": change.mean()}
+            row |= {"gain promised": f"{(L > penalty).sum()} of {len(L)}"}
+            found.append({name: x if isinstance(x, int | str) else float(x) for name, x in row.items()})
+    return found
+
+
+STOPS = {
+    "own": "the half that chose, at its largest promise",
+    "judged": "the other half, at its largest promise",
+    "fixed": "a number of updates, the best one on the other seeds",
+    "whole": "the same, and the whole batch chooses",
+}
+"""who says after how many updates a rollout is left"""
+
+
+def stopped(task: str, arm: str) -> tuple[np.ndarray, np.ndarray]:
+    """The true change (seeds,) at which an arm stops, and after how many updates; none is allowed."""
+    at, half = np.array((0, *looks(task))), arm != "whole"
+    true = np.array([column(task, n, "change", half) for n in at])
+    if arm in ("own", "judged"):
+        name = {"own": "own", "judged": "judge"}[arm]
+        chosen = np.array([column(task, n, name) for n in at]).argmax(0)
+    else:
+        chosen = (true.sum(1, keepdims=True) - true).argmax(0)
+    return true[chosen, np.arange(true.shape[1])], at[chosen]
+
+
+def stops() -> Rows:
+    """Mean true change of each arm, and its difference to leaving the choice to the half that chose."""
+    found = []
+    for task in TASKS:
+        own = stopped(task, "own")[0]
+        for arm in STOPS if task != "ledger" else [*STOPS][:-1]:
+            change, at = stopped(task, arm)
+            row = {
+                "task": task,
+                "stop": arm,
+                "updates, median": int(np.median(at)),
+                "true change": float(change.mean()),
+            }
+            row |= {"worst": float(change.min()), "fell": f"{(change < 0).sum()} of {len(change)}"}
+            less = "" if arm == "own" else str(judge(change, own, clusters=clusters(task)))
+            found.append(row | {"less own": less})
+    return found
