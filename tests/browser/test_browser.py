@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 BOOK = ROOT / ".book" / "html"
 SCREENS = ROOT / ".book" / "screens"
 CHAPTERS = ("00_start_here", "02_performance_difference", "07_grpo")
-EXPLORERS = {"00_start_here": 1, "02_performance_difference": 2, "07_grpo": 1}
+EXPLORERS = {"00_start_here": 1, "02_performance_difference": 1, "07_grpo": 1}
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 

@@ -159,6 +159,7 @@ PLANTED = {
     "micro-batch-width": Planted(
         "verl", settings=dict(denominator="seq-mean-token-sum-norm"), told=dict(loss_scale=1024)
     ),
+    "nobody-judges": Planted("trl", settings=dict(evaluation="no"), told=dict(evaluation="steps")),
     "kept-groups": Planted("verl", settings=dict(filter_groups=True), told=dict(filter_groups=False)),
     "entropy-falls": Planted(
         "trl",

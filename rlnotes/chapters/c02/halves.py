@@ -26,6 +26,7 @@ GROUP = 8  # responses to a prompt
 TASKS = {"misled": (64, 4e-4, 16), "sort": (64, 1e-4, 16), "ledger": (32, 4e-4, 8)}
 """prompts of a rollout, learning rate of Adam, and the most updates"""
 STARTS = {"misled": 3, "sort": 1, "ledger": 3}
+HELDOUT = {"misled": 2048, "sort": 2048, "ledger": 512}  # prompts on which the truth is taken
 LOOKS = (1, 2, 4, 8, 16)
 
 
@@ -46,7 +47,7 @@ def rows_of(name: str, seed: int, half: bool) -> Iterator[dict[str, Any]]:
     own, other = torch.arange(prompts).view(2, -1)
     chosen = own if half else torch.cat((own, other))
     (chooser, a), (judge, b) = ((rollout.groups(rows), A[rows].view(-1, 1)) for rows in (chosen, other))
-    asked = task.sample(256, torch.Generator().manual_seed(0), "heldout").prompts
+    asked = task.sample(HELDOUT[name], torch.Generator().manual_seed(0), "heldout").prompts
     answers = Rollout.of_responses(asked, task.solve(asked), task.vocabulary.eos)
     with torch.no_grad():
         before, logits = answer_logp(old, task, answers), response_logits(old, judge).log_softmax(-1)

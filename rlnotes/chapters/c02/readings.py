@@ -44,10 +44,10 @@ def promises() -> Rows:
         {"task": task, "updates": n}
         | {name: float(column(task, n, key).mean()) for name, key in (("own half", "own"), ("other half", "judge"))}
         | {"exact L": float(column(task, n, "L").mean()), "true change": float(column(task, n, "change").mean())}
-        | {"own less true": off(task, n, "own"), "other less true": off(task, n, "judge")}
+        | {"own half less true": off(task, n, "own"), "other half less true": off(task, n, "judge")}
         for task in TASKS
         for n in looks(task)
-        if n in (1, 4, TASKS[task][2])
+        if n in (1, TASKS[task][2])
     ]
 
 
@@ -88,10 +88,10 @@ def stopped(task: str, arm: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def stops() -> Rows:
-    """Mean true change of each arm, and its difference to leaving the choice to the half that chose."""
+    """Mean true change of each arm, and its difference to the arms ``own`` and ``judged``."""
     found = []
     for task in TASKS:
-        own = stopped(task, "own")[0]
+        own, judged = (stopped(task, arm)[0] for arm in ("own", "judged"))
         for arm in STOPS if task != "ledger" else [*STOPS][:-1]:
             change, at = stopped(task, arm)
             row = {
@@ -100,7 +100,10 @@ def stops() -> Rows:
                 "updates, median": int(np.median(at)),
                 "true change": float(change.mean()),
             }
-            row |= {"worst": float(change.min()), "fell": f"{(change < 0).sum()} of {len(change)}"}
-            less = "" if arm == "own" else str(judge(change, own, clusters=clusters(task)))
-            found.append(row | {"less own": less})
+            row |= {"J fell": f"{(change < 0).sum()} of {len(change)}"}
+            if arm != "own":
+                row["less own"] = str(judge(change, own, clusters=clusters(task)))
+            if arm not in ("own", "judged"):
+                row["less judged"] = str(judge(change, judged, clusters=clusters(task)))
+            found.append(row)
     return found
