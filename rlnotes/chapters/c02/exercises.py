@@ -1,5 +1,6 @@
 """Exercises of chapter 02, what old data say about a new policy."""
 
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -101,16 +102,12 @@ def _gain(new: np.ndarray, a_old: np.ndarray) -> np.ndarray:
 
 # --- 02.6
 
-TOKENS, ALLOWED = 512, 0.01
+DISTANCE, ALLOWED = 0.005, 0.5
 
 
-def _distance() -> float:
-    """By halving: the penalty grows with the distance."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if 2 * TOKENS * (TOKENS - 1) * middle * middle < ALLOWED else (low, middle)
-    return low
+def _longest() -> int:
+    """By trying one length after the other."""
+    return next(T for T in count(1) if 2 * (T + 1) * T * DISTANCE * DISTANCE > ALLOWED)
 
 
 EXERCISES: dict[str, Exercise] = {
@@ -217,15 +214,15 @@ EXERCISES: dict[str, Exercise] = {
     ),
     "02.6": Exercise(
         cases=((),),
-        oracle=_distance,
+        oracle=_longest,
         misconceptions={
-            "the penalty has the distance twice: once as it is, once in place of the largest gain": (
-                ALLOWED / (2 * TOKENS * (TOKENS - 1))
-            ),
-            "a factor 2 is missing": (ALLOWED / (TOKENS * (TOKENS - 1))) ** 0.5,
-            "of T (T - 1) one factor is missing": (ALLOWED / (2 * TOKENS)) ** 0.5,
+            "one token more, and the penalty is above one half": 101,
+            "tokens come whole: the longest that is still below": (ALLOWED / 2) ** 0.5 / DISTANCE + 0.5,
+            "the penalty has the distance twice: once as it is, once in place of the largest gain": 7,
+            "a factor 2 is missing": 141,
+            "of T (T - 1) one factor is missing": 10_000,
         },
-        hints=("Put the distance in for both numbers that are not known, and solve for it.",),
-        tolerance=0.02,
+        hints=("Put the distance in for both numbers that are not known, and solve for T.",),
+        tolerance=1e-3,
     ),
 }
