@@ -1,5 +1,7 @@
 """The loop of chapter 02 reaches its threshold on five of five seeds, and its pages say of it what is so."""
 
+from itertools import pairwise
+
 import gymnasium
 import numpy as np
 import pytest
@@ -48,7 +50,7 @@ def test_chapter_02_the_floor_of_its_updates(chapters_run: list[Update]):
     policies = [np.full((16, 4), 0.25), *(update.pi for update in chapters_run)]
     counts = []
     for bound in (average_tv, half_span_tv):
-        found = [bound(LAKE, new, old) for old, new in zip(policies[:-1], policies[1:], strict=True)]
+        found = [bound(LAKE, new, old) for old, new in pairwise(policies)]
         assert all(one.holds for one in found)
         counts.append((sum(one.lower > 0 for one in found), sum(one.lower < one.floor for one in found)))
     assert counts == [(1, 49), (2, 38)]
@@ -116,3 +118,36 @@ def test_chapter_02_over_which_stored_logs_its_card_rings():
                 rang.append(name)
     assert rang == ["memorised_reverse", "memorised_sort"]
     assert [name for name in with_heldout if name.startswith("healthy")] == ["healthy_eval", "healthy_real"]
+
+
+def test_chapter_02_what_its_halves_say():
+    pytest.importorskip("torch")
+    from rlnotes.chapters.c02 import readings
+
+    words = {(row["task"], row["updates"]): row for row in readings.promises()}
+    own, other = (
+        [str(row[name]).split("]  ")[1] for row in words.values()]
+        for name in ("own half less true", "other half less true")
+    )
+    assert own == ["not told", "not told", "too high", "too high", "not told", "too high"]
+    assert other == ["not told", "too low", "too low", "not told", "not told", "not told"]
+    assert all("too high" in readings.off("sort", n, "own") for n in readings.looks("sort"))
+    stops = {(row["task"], row["arm"]): row for row in readings.stops()}
+    assert stops["sort", "judged"]["less own"] == "+0.015 [+0.007, +0.023]  better"
+    assert stops["sort", "whole"]["less judged"] == "+0.018 [+0.011, +0.026]  better"
+    others = (row for key, row in stops.items() if key[0] != "sort")
+    told = [verdict for row in others for name, verdict in row.items() if name.startswith("less ")]
+    assert len(told) == 4 and all(verdict.endswith("not told") for verdict in told)
+    floors = readings.guarantees()
+    assert {row["promised a gain"] for row in floors} == {"0 of 10"}
+    assert [row["gained"] for row in floors if row["updates"] == 1] == ["10 of 10"] * 3
+
+
+def test_chapter_02_the_closed_form_of_its_truth():
+    """Two tokens, one right answer: against the lemma for tokens, place by place."""
+    torch = pytest.importorskip("torch")
+    from rlnotes.chapters.c02.halves import sides
+
+    mu, pi = torch.tensor([[0.5, 0.8]]), torch.tensor([[0.9, 0.6]])
+    found = sides(mu.log(), pi.log())
+    assert found == pytest.approx({"J": 0.4, "L": 0.22, "change": 0.14, "xi": 0.32}, abs=1e-6)

@@ -57,33 +57,28 @@ def guarantees() -> Rows:
     for task in TASKS:
         T = make_task(task).max_response_length
         for n in (1, TASKS[task][2]):
-            L, change, xi, D = (column(task, n, name) for name in ("L", "change", "xi", "distance"))
+            J, L, change, xi, D = (column(task, n, name) for name in ("J", "L", "change", "xi", "distance"))
             penalty = 2 * T * (T - 1) * xi * D
             row = {"task": task, "T": T, "updates": n, "ξ": xi.mean(), "mean distance": D.mean(), "L": L.mean()}
-            row |= {"penalty": penalty.mean(), "promised": (L - penalty).mean(), "true change": change.mean()}
-            row |= {"gain promised": f"{(penalty < L).sum()} of {len(L)}"}
+            row |= {"penalty": penalty.mean(), "true change": change.mean(), "gained": f"{(change > 0).sum()} of 10"}
+            row |= {"promised a gain": f"{(penalty < L).sum()} of 10", "vacuous": f"{(L - penalty < -J).sum()} of 10"}
             found.append({name: x if isinstance(x, int | str) else float(x) for name, x in row.items()})
     return found
 
 
-STOPS = {
-    "own": "the half that chose, at its largest promise",
-    "judged": "the other half, at its largest promise",
-    "fixed": "a number of updates, the best one on the other seeds",
-    "whole": "the same, and the whole batch chooses",
-}
-"""who says after how many updates a rollout is left"""
-
-
 def stopped(task: str, arm: str) -> tuple[np.ndarray, np.ndarray]:
-    """The true change (seeds,) at which an arm stops, and after how many updates; none is allowed."""
-    at, half = np.array((0, *looks(task))), arm != "whole"
-    true = np.array([column(task, n, "change", half) for n in at])
-    if arm in ("own", "judged"):
+    """The true change (seeds,) at which an arm stops, and after how many updates; none is allowed.
+
+    ``own`` stops at the largest promise of the half that chose, ``judged`` at that of the other half; ``whole`` lets
+    the whole batch choose, and makes as many updates as were best, in truth, on the other seeds.
+    """
+    at = np.array((0, *looks(task)))
+    true = np.array([column(task, n, "change", arm != "whole") for n in at])
+    if arm == "whole":
+        chosen = (true.sum(1, keepdims=True) - true).argmax(0)
+    else:
         name = {"own": "own", "judged": "judge"}[arm]
         chosen = np.array([column(task, n, name) for n in at]).argmax(0)
-    else:
-        chosen = (true.sum(1, keepdims=True) - true).argmax(0)
     return true[chosen, np.arange(true.shape[1])], at[chosen]
 
 
@@ -92,18 +87,13 @@ def stops() -> Rows:
     found = []
     for task in TASKS:
         own, judged = (stopped(task, arm)[0] for arm in ("own", "judged"))
-        for arm in STOPS if task != "ledger" else [*STOPS][:-1]:
+        for arm in ("own", "judged") if task == "ledger" else ("own", "judged", "whole"):
             change, at = stopped(task, arm)
-            row = {
-                "task": task,
-                "stop": arm,
-                "updates, median": int(np.median(at)),
-                "true change": float(change.mean()),
-            }
+            row = {"task": task, "arm": arm, "updates, median": int(np.median(at)), "true change": float(change.mean())}
             row |= {"J fell": f"{(change < 0).sum()} of {len(change)}"}
             if arm != "own":
                 row["less own"] = str(judge(change, own, clusters=clusters(task)))
-            if arm not in ("own", "judged"):
+            if arm == "whole":
                 row["less judged"] = str(judge(change, judged, clusters=clusters(task)))
             found.append(row)
     return found
