@@ -134,10 +134,11 @@ def test_chapter_02_what_its_halves_say():
     assert all("too high" in readings.off("sort", n, "own") for n in readings.looks("sort"))
     stops = {(row["task"], row["arm"]): row for row in readings.stops()}
     assert stops["sort", "judged"]["less own"] == "+0.015 [+0.007, +0.023]  better"
+    assert stops["sort", "measured"]["less judged"] == "+0.010 [+0.003, +0.018]  better"
     assert stops["sort", "whole"]["less judged"] == "+0.018 [+0.011, +0.026]  better"
     others = (row for key, row in stops.items() if key[0] != "sort")
     told = [verdict for row in others for name, verdict in row.items() if name.startswith("less ")]
-    assert len(told) == 4 and all(verdict.endswith("not told") for verdict in told)
+    assert len(told) == 6 and all(verdict.endswith("not told") for verdict in told)
     floors = readings.guarantees()
     assert {row["promised a gain"] for row in floors} == {"0 of 10"}
     assert [row["gained"] for row in floors if row["updates"] == 1] == ["10 of 10"] * 3

@@ -69,16 +69,16 @@ def guarantees() -> Rows:
 def stopped(task: str, arm: str) -> tuple[np.ndarray, np.ndarray]:
     """The true change (seeds,) at which an arm stops, and after how many updates; none is allowed.
 
-    ``own`` stops at the largest promise of the half that chose, ``judged`` at that of the other half; ``whole`` lets
-    the whole batch choose, and makes as many updates as were best, in truth, on the other seeds.
+    ``own`` stops at the largest promise of the half that chose, ``judged`` at that of the other half. With the whole
+    batch, ``measured`` makes as many updates as ``judged``, and ``whole`` as many as were best, in truth, on the other
+    seeds.
     """
-    at = np.array((0, *looks(task)))
-    true = np.array([column(task, n, "change", arm != "whole") for n in at])
+    at, by_half = np.array((0, *looks(task))), arm in ("own", "judged")
+    true = np.array([column(task, n, "change", by_half) for n in at])
     if arm == "whole":
         chosen = (true.sum(1, keepdims=True) - true).argmax(0)
     else:
-        name = {"own": "own", "judged": "judge"}[arm]
-        chosen = np.array([column(task, n, name) for n in at]).argmax(0)
+        chosen = np.array([column(task, n, "own" if arm == "own" else "judge") for n in at]).argmax(0)
     return true[chosen, np.arange(true.shape[1])], at[chosen]
 
 
@@ -87,13 +87,13 @@ def stops() -> Rows:
     found = []
     for task in TASKS:
         own, judged = (stopped(task, arm)[0] for arm in ("own", "judged"))
-        for arm in ("own", "judged") if task == "ledger" else ("own", "judged", "whole"):
+        for arm in ("own", "judged", "measured", "whole")[: 2 if task == "ledger" else 4]:
             change, at = stopped(task, arm)
             row = {"task": task, "arm": arm, "updates, median": int(np.median(at)), "true change": float(change.mean())}
             row |= {"J fell": f"{(change < 0).sum()} of {len(change)}"}
             if arm != "own":
                 row["less own"] = str(judge(change, own, clusters=clusters(task)))
-            if arm == "whole":
+            if arm in ("measured", "whole"):
                 row["less judged"] = str(judge(change, judged, clusters=clusters(task)))
             found.append(row)
     return found
