@@ -17,7 +17,7 @@ from rlnotes.lm.critic import answer_logp
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, response_logits, token_logp
-from rlnotes.lm.tasks import make_task
+from rlnotes.lm.tasks import ExactMatchTask, make_task
 from rlnotes.lm.warm_start import shipped_start
 from rlnotes.studies.store import store_rows
 
@@ -39,6 +39,7 @@ def rows_of(name: str, seed: int, half: bool) -> Iterator[dict[str, Any]]:
     """Updates along the promise of half of a rollout's prompts, or of all; a row for each of ``LOOKS``."""
     prompts, rate, most = TASKS[name]
     task, start = make_task(name), seed % STARTS[name]
+    assert isinstance(task, ExactMatchTask), "its truth is the chance of one right answer"
     old, draws = shipped_start(name, start=start), torch.Generator().manual_seed(seed)
     sampler = Sampler(task.max_response_length, task.vocabulary.eos)
     rollout = sampler.sample(old, task.sample(prompts, draws).prompts, GROUP, draws)
