@@ -74,7 +74,7 @@ def test_what_was_given_is_no_try():
         ("02.2", ("b", 12), "1.4 times"),
         ("02.2", ("b", 36), "before that"),
         ("02.2", ("b", 60), "left behind before"),
-        ("02.4", (0.14, 0.22, 0.08), "the first number: the second token's gain"),
+        ("02.4", (0.14, 0.22, 0.08), "swapped"),
         ("02.4", (0.14, 0.14, 0.0), "the first number: the second token's gain"),
         ("02.4", (0.3, 0.14, -0.16), "at the first token"),
         ("02.4", (0.2, 0.14, -0.06), "of each place"),

@@ -166,6 +166,7 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=_by_all_answers,
         misconceptions={
+            "the first two are swapped": (0.14, 0.22, ...),
             "the first number: the second token's gain counts where the old policy's first token was right, 0.5": (
                 0.14,
                 ...,
@@ -176,9 +177,7 @@ EXERCISES: dict[str, Exercise] = {
                 ...,
                 ...,
             ),
-            "the first two are swapped": (0.14, 0.22, ...),
             "the third number: change less what old data say, in this order": (..., ..., 0.08),
-            "the third number is the second less the first": (0.22, 0.14, ...),
             "the second number: J is the product of the two chances": (..., 0.2, ...),
             "the first number: of each place, (new less old) times what a right token is worth, times the chance to "
             "get there": (0.2, ..., ...),
