@@ -135,7 +135,7 @@ def test_chapter_02_what_its_halves_say():
     judge, change = (readings.column("ledger", 8, name) for name in ("judge", "change"))
     high = judge > 0
     assert (high.sum(), (change[high] < 0).sum()) == (8, 3) and judge.min() < -13
-    assert (round(judge[high].min(), 2), round(judge.max(), 2)) == (0.09, 0.48)
+    assert (round(judge[high].min(), 2), round(judge.max(), 2)) == (0.08, 0.48)
     stops = {(row["task"], row["arm"]): row for row in readings.stops()}
     assert stops["sort", "judged"]["less own"] == "+0.015 [+0.007, +0.023]  better"
     assert stops["sort", "measured"]["less judged"] == "+0.010 [+0.003, +0.018]  better"
