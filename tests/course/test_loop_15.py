@@ -145,7 +145,7 @@ def test_chapter_15_its_stored_runs_are_those_of_its_loop():
     again = run("dppo", 0, rounds=1)["by rollout"]
     assert readings.live("dppo", "by rollout")[0, :2] == pytest.approx(again, abs=0.02)
     same = [run(arm, 0, rate=3e-3, rounds=2, parts=1)["by rollout"] for arm in ("clip", "dppo")]
-    assert same[0] == same[1] and readings.once_letter() == "c"
+    assert same[0] == same[1] and 0.4 < same[0][1] < 0.75 and readings.once_letter() == "c"
 
 
 def test_chapter_15_how_far_one_rollout_goes():
