@@ -1,6 +1,6 @@
 """The three gates of the first figure of chapter 10 on sort, on fourteen more seeds.
 
-``python -m rlnotes.chapters.c10.more --out 10_more.json`` takes some ten minutes on one thread.
+``python -m rlnotes.chapters.c10.more --out 10_more.json`` takes some minutes on one thread.
 """
 
 from collections.abc import Iterator
