@@ -5,6 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from rlnotes.chapters.c13 import readings
 from rlnotes.estimators.divergences import log_probs, tv, tv_estimate
 from rlnotes.exact.constrained_update import Mechanism, StaleData, clip_band, clipped_update, constrained_update
 from rlnotes.exact.mdp import softmax
@@ -218,3 +219,59 @@ def test_chapter_13_what_the_stored_comparison_shows():
             assert told_apart == [("method_2", 16)] and beside["method_2", 16].high < -0.1
         for lag in (16, 64):  # S_k beside U_k, which is of a round of four steps
             assert median["staleness", "stale_ppo", lag] < lag / 4 * median["update_shift", "stale_ppo", lag]
+
+
+def word(told: str) -> str:
+    return told.split("]  ")[1]
+
+
+def test_chapter_13_what_its_contest_is_said_to_show():
+    rows = {row["less at mu"]: row for row in readings.differences()}
+    fresh, *old = readings.TASKS.values()
+    assert {word(rows[arm][fresh]) for arm in rows if arm != "unclipped"} == {"within 0.03 of each other"}
+    told = {(arm, task): word(rows[arm][task]) for arm in rows for task in old}
+    assert {key for key, one in told.items() if one == "better"} == {("at pi_k, times", old[2])}
+    assert "worse" not in told.values()
+    above = {row["less unclipped"]: row for row in readings.differences("unclipped")}
+    better = {
+        (arm, task) for arm, row in above.items() for task in readings.TASKS.values() if word(row[task]) == "better"
+    }
+    assert better == {("at pi_k, times", old[0])}
+    assert {"at pi_k, times"} == {arm for arm, task in better}
+    by_rate = readings.tuning()
+    at = {arm: by_rate["misled lag 32", arm] for arm in readings.ARMS.values()}
+    small = [round(at[arm][4e-4][0], 2) for arm in ("at pi_k, times", "unclipped", "at mu")]
+    assert small == [0.72, 0.72, 0.37] and round(at["unclipped"][8e-4][0], 2) == 0.35
+    assert (
+        at["at pi_k, times"][8e-4][0]
+        > 0.75
+        > 0.6
+        > max(own[8e-4][0] for arm, own in at.items() if arm != "at pi_k, times")
+    )
+    arms = {(row["data"], row["arm"]): row for row in readings.arms()}
+    assert (arms[old[1], "at mu"]["rate"], arms[old[1], "unclipped"]["rate"]) == ("1.6e-3", "4e-4")
+    assert arms[old[1], "at mu"]["fell"] == "5 of 12" and arms[old[1], "at mu"]["died"] == "0 of 12"
+    assert all(row[title].startswith("-") for row in readings.age() for title in [*row][1:])
+
+
+def test_chapter_13_what_other_limits_and_the_real_model_are_said_to_show():
+    told = {(row["sampler"], row["limit"]): row["at pi_k less at mu"] for row in readings.centres()}
+    assert [key for key, one in told.items() if word(one) == "better"] == [
+        ("misled, 4 rounds of 16 updates old", "clip 0.8 to 1.28")
+    ]
+    assert not [one for one in told.values() if word(one) == "worse"]
+    rows = {row["sampler"]: row for row in readings.real()}
+    words = {kind: word(row["at pi_k less at mu, end"]) for kind, row in rows.items()}
+    assert words == {"exact": "not told", "4 bits": "better", "0 to 7 rounds old": "better", "8 bits": "not told"}
+    for kind in ("4 bits", "0 to 7 rounds old"):
+        assert word(rows[kind]["less no limit, end"]) == "not told"
+        assert word(rows[kind]["over the run"]) == "better"
+    assert word(rows["0 to 7 rounds old"]["greedy"]) == "not told" and word(rows["4 bits"]["greedy"]) == "better"
+
+
+def test_chapter_13_what_its_loop_is_said_to_show():
+    for arm in readings.LOOP:
+        if not arm.startswith("at mu"):
+            assert readings.shut(arm).max() == readings.shut(arm, "bad push").max() == 0
+    one = readings.shut("at mu, one round")
+    assert readings.shut_letter(one.mean()) == "b" and one.min() > 0.1 and one.max() < 0.5

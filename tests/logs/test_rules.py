@@ -103,6 +103,13 @@ PLANTED = {
         dict(mismatch_prob=flat(0.07), clip_fraction=[0.0] * 28 + [0.3] * 12),
         healthy=dict(mismatch_prob=[0.0, *flat(0.07)[1:]]),  # it grew with the updates: the limit's own work
     ),
+    "stopped-before-a-step": Planted(
+        "verl",
+        dict(clip_fraction=flat(0.05)),
+        dict(update_size=1024),
+        healthy=dict(clip_fraction=flat(0.0)),
+        told=dict(update_size=256),  # several updates: the later ones may stop what the first has moved
+    ),
     "first-ratio": Planted("rlnotes", dict(first_ratio=flat(0.1)), healthy=dict(first_ratio=[1e-6, *flat(0.1)[1:]])),
     "first-kl": Planted("verl", dict(kl_old=flat(0.01)), dict(update_size=1024), told=dict(update_size=256)),
     "mismatch-prob": Planted("verl", dict(mismatch_prob=flat(0.012)), healthy=dict(mismatch_prob=flat(0.004))),

@@ -5,11 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from rlnotes.chapters.c13.live import BANDS, UPDATES
+from rlnotes.chapters.c12.live import RATE, UPDATES
+from rlnotes.chapters.c12.readings import J_of
+from rlnotes.chapters.c13.live import ARMS as LOOP
+from rlnotes.chapters.c13.live import BANDS, SEEDS
 from rlnotes.studies import contest
 from rlnotes.studies.contest import UNCLIPPED
 from rlnotes.studies.study import short
 from rlnotes.studies.tables import Table, died, load_rows, load_table
+from rlnotes.studies.verdicts import paired_interval
 
 AT_MU, PLUS, TIMES = list(BANDS)[:3]
 ARMS = {"stale_ppo": AT_MU, "method_1": PLUS, "method_2": TIMES, "decoupled_ppo": "decoupled", UNCLIPPED: UNCLIPPED}
@@ -33,9 +37,9 @@ def live(arm: str) -> Rows:
     return [run for run in load_rows("13_live") if run["arm"] == arm]
 
 
-def shut(arm: str, what: str = "good push", when: str = "first") -> np.ndarray:
+def shut(arm: str, what: str = "good push") -> np.ndarray:
     """The share that is shut, in the mean over the rounds after the first, of each run (runs,)."""
-    return np.array([np.mean(run[f"{what} shut, {when}"][1:]) for run in live(arm)])
+    return np.array([np.mean(run[f"{what} shut"][1:]) for run in live(arm)])
 
 
 def shut_letter(share: float) -> str:
@@ -43,25 +47,24 @@ def shut_letter(share: float) -> str:
     return "a" if share < 0.1 else "b" if share < 0.5 else "c"
 
 
+SHUT = ("good shut", "good push shut", "bad push shut")
+
+
 def loop() -> Rows:
-    """A row for each arm: what is shut before the first step of a round and after its last, and J."""
-    found: Rows = []
-    for arm in dict.fromkeys(run["arm"] for run in load_rows("13_live")):
-        runs = live(arm)
-        J = np.array([run["J"] for run in runs])
-        row: dict[str, Any] = {
-            "centre": runs[0]["centre"],
-            "rounds old": runs[0]["lag"] // UPDATES,
-            "rate": runs[0]["rate"],
-        }
-        row["rate"] = short(row["rate"])
-        for what in ("good push", "bad push"):
-            row[f"{what} shut at first"] = float(shut(arm, what).mean())
-        row["mean J"] = float(J[:, 1:].mean())
-        row["J at the end"] = f"{np.median(J[:, -1]):.2f} ({J[:, -1].min():.2f} to {J[:, -1].max():.2f})"
-        row["U"] = float(np.mean([run["U"] for run in runs]))
-        found.append(row)
+    """A row for each arm: what is shut before the first step of a round, the mean J of each run, and its end."""
+    fresh = [J_of(run) for run in load_rows("12_live") if run["arm"] == "fresh" and run["seed"] in SEEDS]
+    found: Rows = [{"centre": "any", "rounds old": 0, "rate": short(RATE)} | dict.fromkeys(SHUT, 0.0)]
+    found[0] |= _spread(np.array(fresh))
+    for arm, (centre, lag, rate) in LOOP.items():
+        row: dict[str, Any] = {"centre": centre, "rounds old": lag // UPDATES, "rate": short(rate)}
+        row |= {what: float(shut(arm, what.removesuffix(" shut")).mean()) for what in SHUT}
+        found.append(row | _spread(np.array([run["J"] for run in live(arm)])))
     return found
+
+
+def _spread(J: np.ndarray) -> dict[str, Any]:
+    ends = f"{np.median(J[:, -1]):.2f} ({J[:, -1].min():.2f} to {J[:, -1].max():.2f})"
+    return {"mean J": float(J[:, 1:].mean()), "J at the end": ends}
 
 
 # --- The contest
@@ -203,16 +206,23 @@ def real() -> Rows:
         at_pi_k, at_mu, none = (model.run(arm, kind) for arm in (model.AT_PI_K, model.AT_MU, model.UNCLIPPED))
         if not {model.AT_PI_K, model.AT_MU} <= {*model.arms(kind)}:
             continue
-        row: dict[str, Any] = {"sampler": model.KINDS[kind], "seeds": len(model.seeds(at_pi_k, at_mu))}
-        row["start, greedy"] = float(np.mean(model.table().start(at_pi_k, "greedy")))
-        for arm, title in ((at_mu, "at mu"), (at_pi_k, "at pi_k")):
-            row[f"end, {title}"] = float(np.mean([*model.ends(arm).values()]))
-        for name, column in ((at_mu, "at mu"), (none, "no limit")):
-            told = model.less(at_pi_k, name) if name in model.table().rows else None
-            row[f"at pi_k less {column}, end"] = str(told) if told else None
-        row["less at mu, over the run"] = str(model.less(at_pi_k, at_mu, model.over))
+        row = {"sampler": model.KINDS[kind], "start, greedy": float(np.mean(model.table().start(at_pi_k, "greedy")))}
+        row["end: at mu, at pi_k"] = ", ".join(
+            f"{np.mean([*model.ends(arm).values()]):.2f}" for arm in (at_mu, at_pi_k)
+        )
+        row["at pi_k less at mu, end"] = str(model.less(at_pi_k, at_mu))
+        row["greedy"] = str(model.less(at_pi_k, at_mu, lambda name: model.ends(name, "greedy")))
+        row["over the run"] = str(model.less(at_pi_k, at_mu, model.over))
+        row["less no limit, end"] = str(model.less(at_pi_k, none)) if none in model.table().rows else None
         found.append(row)
     return found
+
+
+def seeds_of_the_real_model() -> int:
+    """The least number of seeds of a row of :func:`real`."""
+    from rlnotes.chapters.c18 import readings as model
+
+    return min(len(model.seeds(model.run(model.AT_PI_K, kind), model.run(model.AT_MU, kind))) for kind in model.kinds())
 
 
 # --- What the centre costs
@@ -234,3 +244,83 @@ def cost() -> Rows:
 def milliseconds(arm: str) -> float:
     """Of a round, as stored."""
     return next(row["ms a round"] for row in cost() if row["arm"] == arm)
+
+
+# --- The same clips on sort, at two rates that nobody tuned
+
+SORT = {"1e-4": "13_stale", "3e-4": "13_stale_fast"}
+SORT_ARMS = {recipe: ARMS[recipe] for recipe in ("stale_ppo", "method_1", "method_2", UNCLIPPED)}
+SORT_LAGS = (0, 4, 16, 64)
+
+
+def late(rate: str, recipe: str, lag: int, metric: str) -> np.ndarray:
+    """The mean of the last four measurements of each run (seeds,)."""
+    return load_table(SORT[rate]).last(f"{recipe}, lag {lag}", metric, 4)
+
+
+def on_sort() -> Rows:
+    """A row for each rate and lag: the medians of accuracy, of U and of S, and of tokens left without a gradient."""
+    found: Rows = []
+    for rate in SORT:
+        for lag in SORT_LAGS:
+            row: dict[str, Any] = {"rate": rate, "updates old": lag}
+            for metric, title in (
+                ("accuracy", "accuracy"),
+                ("no_gradient", "stopped"),
+                ("update_shift", "U"),
+                ("staleness", "S"),
+            ):
+                row[title] = " / ".join(f"{np.median(late(rate, recipe, lag, metric)):.3f}" for recipe in SORT_ARMS)
+            found.append(row)
+    return found
+
+
+def on_sort_compared() -> Rows:
+    """A row for each rate, lag and arm: its differences to the clip at mu, seed by seed, in thousandths."""
+    found: Rows = []
+    for rate in SORT:
+        for lag in SORT_LAGS:
+            for recipe in [*SORT_ARMS][1:]:
+                row: dict[str, Any] = {"rate": rate, "updates old": lag, "arm": SORT_ARMS[recipe]}
+                for metric, title in (
+                    ("accuracy", "accuracy"),
+                    ("update_shift", "U"),
+                    ("no_gradient", "stopped"),
+                    ("staleness", "S"),
+                ):
+                    gap = paired_interval(late(rate, recipe, lag, metric), late(rate, "stale_ppo", lag, metric))
+                    row[title] = "{:+.0f} [{:+.0f}, {:+.0f}]".format(*(1000 * np.array(gap)))
+                found.append(row)
+    return found
+
+
+def rounds_times_U() -> Rows:
+    """For the clip at mu: the rounds that data are old, times the shift of a round, beside S."""
+    found: Rows = []
+    for rate in SORT:
+        for lag in SORT_LAGS[1:]:
+            U, S = (float(np.median(late(rate, "stale_ppo", lag, m))) for m in ("update_shift", "staleness"))
+            found.append(
+                {"rate": rate, "updates old": lag, "rounds": lag // 4, "U": U, "rounds times U": lag // 4 * U, "S": S}
+            )
+    return found
+
+
+# --- The Monday card
+
+
+def named(*rules: str) -> Rows:
+    """For each rule on logs: how many it names of the stored ones with a planted fault, and of the healthy ones."""
+    from rlnotes.logs.stored_logs import stored_logs
+
+    said = {
+        log.path.parent.name: {finding.rule.name: finding.rule.symptom for finding in log.report().findings}
+        for log in stored_logs().values()
+    }
+    found: Rows = []
+    for rule in rules:
+        hits = {name: rule in names for name, names in said.items()}
+        row = {"you see": next(names[rule] for names in said.values() if rule in names)}
+        row |= {"logs with a fault": of([hit for name, hit in hits.items() if not name.startswith("healthy")])}
+        found.append(row | {"healthy logs": of([hit for name, hit in hits.items() if name.startswith("healthy")])})
+    return found
