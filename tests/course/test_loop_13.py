@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rlnotes.chapters.c13 import readings
+from rlnotes.chapters.c13.explorers import CentresExplorer
 from rlnotes.estimators.divergences import log_probs, tv, tv_estimate
 from rlnotes.exact.constrained_update import Mechanism, StaleData, clip_band, clipped_update, constrained_update
 from rlnotes.exact.mdp import softmax
@@ -260,18 +261,39 @@ def test_chapter_13_what_other_limits_and_the_real_model_are_said_to_show():
         ("misled, 4 rounds of 16 updates old", "clip 0.8 to 1.28")
     ]
     assert not [one for one in told.values() if word(one) == "worse"]
+    bits = {limit: one for (sampler, limit), one in told.items() if sampler == "misled, 4 bits"}
+    assert word(bits["mask by KL"]) == word(bits["least mask"]) == "within 0.03 of each other"
+    above = [(row["sampler"], word(row["at pi_k less unclipped"])) for row in readings.centres()]
+    assert [sampler for sampler, one in above if one == "better"] == ["misled, 4 bits"] * 3
     rows = {row["sampler"]: row for row in readings.real()}
-    words = {kind: word(row["at pi_k less at mu, end"]) for kind, row in rows.items()}
+    words = {kind: word(row["less at mu, end"]) for kind, row in rows.items()}
     assert words == {"exact": "not told", "4 bits": "better", "0 to 7 rounds old": "better", "8 bits": "not told"}
     for kind in ("4 bits", "0 to 7 rounds old"):
         assert word(rows[kind]["less no limit, end"]) == "not told"
-        assert word(rows[kind]["over the run"]) == "better"
-    assert word(rows["0 to 7 rounds old"]["greedy"]) == "not told" and word(rows["4 bits"]["greedy"]) == "better"
+        assert word(rows[kind]["less at mu, over the run"]) == "better"
+    assert (
+        word(rows["0 to 7 rounds old"]["less at mu, greedy, end"]) == "not told"
+        and word(rows["4 bits"]["less at mu, greedy, end"]) == "better"
+    )
 
 
 def test_chapter_13_what_its_loop_is_said_to_show():
     for arm in readings.LOOP:
         if not arm.startswith("at mu"):
             assert readings.shut(arm).max() == readings.shut(arm, "bad push").max() == 0
-    one = readings.shut("at mu, one round")
-    assert readings.shut_letter(one.mean()) == "b" and one.min() > 0.1 and one.max() < 0.5
+    one, tokens = readings.shut("at mu, one round"), readings.shut("at mu, one round", "good")
+    assert [f"{x:.0%}" for x in (one.mean(), *one)] == ["24%", "33%", "19%", "21%"]
+    assert readings.shut_letter(one.mean()) == "b" and 0.02 < tokens.min() < tokens.max() < 0.045
+    rows = {(row["centre"], row["rounds old"], row["rate"]): row for row in readings.loop()}
+    ends = {key: row["J at the end"].partition(" ")[2] for key, row in rows.items()}
+    assert ends["at pi_k, times", 8, "8e-4"] == "(0.97 to 0.98)" and ends["at mu", 8, "8e-4"] == "(0.58 to 0.77)"
+    assert (
+        ends["at pi_k, times", 8, "4e-4"] == "(0.94 to 0.97)" and ends["at pi_k, plus", 8, "4e-4"] == "(0.95 to 0.97)"
+    )
+    assert ends["unclipped", 8, "4e-4"].startswith("(0.00 ")
+    old = rows["at mu", 8, "8e-4"]
+    assert f"{old['good shut']:.0%}, {old['good push shut']:.0%}" == "17%, 79%"
+    for arm in ("at mu, eight rounds", "at mu, eight rounds, half the rate"):
+        assert (readings.shut(arm, "bad push") < readings.shut(arm)).all()
+    J = [CentresExplorer().curves(centre=centre, rate=1, seed=0, round=24)[0][0][2][-1] for centre in (2, 0)]
+    assert [f"{x:.2f}" for x in J] == ["0.92", "0.58"], "what the first screen says"

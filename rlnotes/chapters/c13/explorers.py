@@ -25,7 +25,7 @@ class CentresExplorer(ExplorerModel):
         Control("centre", "0: at mu; 1: at pi_k, plus; 2: at pi_k, times; 3: unclipped", 0, 3, 1, 0),
         Control("rate", "rate, 0: 4e-4, 1: 8e-4", 0, 1, 1, 1),
         Control("seed", "seed", 0, SEEDS - 1, 1, 0),
-        Control("round", "round", 1, ROUNDS, 1, 12),
+        Control("round", "round", 1, ROUNDS, 1, 16),
     )
     panels = (
         Axes("accuracy before the round", "round", "J, exact, on new prompts", (1, ROUNDS), (0, 1.02)),

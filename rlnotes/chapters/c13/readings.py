@@ -47,7 +47,7 @@ def shut_letter(share: float) -> str:
     return "a" if share < 0.1 else "b" if share < 0.5 else "c"
 
 
-SHUT = ("good shut", "good push shut", "bad push shut")
+SHUT = ("good shut", "good push shut")
 
 
 def loop() -> Rows:
@@ -185,15 +185,13 @@ def centres() -> Rows:
             table = load_table(stored)
             own = contest.chosen(table)
             one, other = own[task, ours], own[task, theirs]
-            rates = f"{table.labels[one]['rate']}, {table.labels[other]['rate']}"
-            found.append(
-                {
-                    "sampler": data,
-                    "limit": limit,
-                    "rates": rates,
-                    "at pi_k less at mu": str(contest.less(table, one, other)),
-                }
-            )
+            row = {
+                "sampler": data,
+                "limit": limit,
+                "rates": f"{table.labels[one]['rate']}, {table.labels[other]['rate']}",
+            }
+            row["at pi_k less at mu"] = str(contest.less(table, one, other))
+            found.append(row | {"at pi_k less unclipped": str(contest.less(table, one, own[task, UNCLIPPED]))})
     return found
 
 
@@ -210,9 +208,9 @@ def real() -> Rows:
         row["end: at mu, at pi_k"] = ", ".join(
             f"{np.mean([*model.ends(arm).values()]):.2f}" for arm in (at_mu, at_pi_k)
         )
-        row["at pi_k less at mu, end"] = str(model.less(at_pi_k, at_mu))
-        row["greedy"] = str(model.less(at_pi_k, at_mu, lambda name: model.ends(name, "greedy")))
-        row["over the run"] = str(model.less(at_pi_k, at_mu, model.over))
+        row["less at mu, end"] = str(model.less(at_pi_k, at_mu))
+        row["less at mu, greedy, end"] = str(model.less(at_pi_k, at_mu, lambda name: model.ends(name, "greedy")))
+        row["less at mu, over the run"] = str(model.less(at_pi_k, at_mu, model.over))
         row["less no limit, end"] = str(model.less(at_pi_k, none)) if none in model.table().rows else None
         found.append(row)
     return found
