@@ -26,7 +26,7 @@ def bands(before: Sequence[float] | np.ndarray, epsilon: float = 0.2) -> tuple[F
         is_open = clipped_term(tokens, np.array(1.0), clip_band(mechanism, tokens, epsilon))[1]
         for shown, style, label in ((is_open, STYLES[0], "pushed"), (~is_open, STYLES[1], "shut")):
             own = tokens[drawn & shown]
-            axis.plot(own, own, style["marker"], color=style["color"], markersize=4, label=label)
+            axis.plot(own, own, style["marker"], color=style["color"], markersize=4, alpha=0.5, label=label)
         axis.set(title=name, xlabel="ratio before the round", xscale="log", yscale="log", xlim=ENDS, ylim=ENDS)
         said.append(f"{name}: {(~is_open).sum()} of {len(tokens)} shut")
     axes[0].set_ylabel("ratio now")
