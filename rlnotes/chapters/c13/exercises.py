@@ -35,8 +35,8 @@ def _changes() -> tuple[float, float, float]:
     def change(of: Callable[[np.ndarray], float]) -> float:
         return of(_BACK) - of(_RETREAT.current)
 
-    clips = (lambda pi, m=m: _RETREAT.clipped(m, 0.2, pi) for m in ("ppo", "method 2"))
-    at_mu, times = map(change, clips)
+    at_mu = change(lambda pi: _RETREAT.clipped("ppo", 0.2, pi))
+    times = change(lambda pi: _RETREAT.clipped("method 2", 0.2, pi))
     return change(_RETREAT.surrogate), at_mu, times
 
 
