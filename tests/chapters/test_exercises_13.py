@@ -57,7 +57,7 @@ def plus(logp, logp_k, logp_mu, A):
 
 
 BROKEN: dict[str, tuple[Loss, str]] = {
-    "inside": (inside, "now around mu"),
+    "inside": (inside, "slipped into the band"),
     "one branch": (one_branch, "both branches"),
     "upside down": (with_weight(lambda n, k, m: np.exp(m - k)), "upside down"),
     "twice": (with_weight(lambda n, k, m: np.exp(2 * (k - m))), "there twice"),
