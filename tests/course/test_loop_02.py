@@ -129,17 +129,17 @@ def test_chapter_02_what_its_halves_say():
         [str(row[name]).split("]  ")[1] for row in words.values()]
         for name in ("own half less true", "other half less true")
     )
-    assert own == ["not told", "not told", "too high", "too high", "not told", "too high"]
-    assert other == ["not told", "too low", "too low", "not told", "not told", "not told"]
-    assert all("too high" in readings.off("sort", n, "own") for n in readings.looks("sort"))
+    assert own == ["too high"] * 6 and other == ["not told"] * 6
+    assert all("not told" in readings.off(task, n, "judge") for task in readings.TASKS for n in readings.looks(task))
     judge, change = (readings.column("ledger", 8, name) for name in ("judge", "change"))
     high = judge > 0
-    assert (high.sum(), (change[high] < 0).sum()) == (8, 3) and judge.min() < -13
+    assert (high.sum(), (change[high] < 0).sum()) == (8, 4) and judge.min() < -13
+    assert readings.column("ledger", 8, "largest")[judge.argmin()] == 12400
     assert (round(judge[high].min(), 2), round(judge.max(), 2)) == (0.08, 0.48)
     stops = {(row["task"], row["arm"]): row for row in readings.stops()}
-    assert stops["sort", "judged"]["less own"] == "+0.015 [+0.007, +0.023]  better"
-    assert stops["sort", "measured"]["less judged"] == "+0.010 [+0.003, +0.018]  better"
-    assert stops["sort", "whole"]["less judged"] == "+0.018 [+0.011, +0.026]  better"
+    assert stops["sort", "judged"]["less own"] == "+0.017 [+0.008, +0.025]  better"
+    assert stops["sort", "measured"]["less judged"] == "+0.011 [+0.002, +0.020]  better"
+    assert stops["sort", "whole"]["less judged"] == "+0.019 [+0.011, +0.027]  better"
     others = (row for key, row in stops.items() if key[0] != "sort")
     told = [verdict for row in others for name, verdict in row.items() if name.startswith("less ")]
     assert len(told) == 6 and all(verdict.endswith("not told") for verdict in told)

@@ -1,6 +1,6 @@
 """Many updates on one rollout: what the half that chose them promises, what the other half, and the truth.
 
-``python -m rlnotes.chapters.c02.halves --out 02_halves.json`` takes some four minutes on one thread.
+``python -m rlnotes.chapters.c02.halves --out 02_halves.json`` takes some five minutes on one thread.
 """
 
 from collections.abc import Iterator
@@ -26,13 +26,18 @@ GROUP = 8  # responses to a prompt
 TASKS = {"misled": (64, 4e-4, 16), "sort": (64, 1e-4, 16), "ledger": (32, 4e-4, 8)}
 """prompts of a rollout, learning rate of Adam, and the most updates"""
 STARTS = {"misled": 3, "sort": 1, "ledger": 3}
+HELDOUT = 256  # prompts on which the truth is taken, others for each seed
 LOOKS = (1, 2, 4, 8, 16)
 
 
-def promise(policy: Transformer, part: Rollout, A: Tensor) -> Tensor:
-    """What responses (N, T) with advantages (N, 1) say that ``policy`` gains in J: the surrogate, estimated."""
-    ratio = (token_logp(policy, part) - part.logp_behavior).exp()
-    return ((ratio - 1) * A * part.mask).sum(1).mean()
+def ratios(policy: Transformer, part: Rollout) -> Tensor:
+    """Of the tokens (N, T) of a rollout, 1 outside its mask."""
+    return (token_logp(policy, part) - part.logp_behavior).exp().where(part.mask, 1.0)
+
+
+def promise(ratio: Tensor, A: Tensor) -> Tensor:
+    """What responses with these ratios (N, T) and advantages (N, 1) promise of J: the surrogate, estimated."""
+    return ((ratio - 1) * A).sum(1).mean()
 
 
 def rows_of(name: str, seed: int, half: bool) -> Iterator[dict[str, Any]]:
@@ -47,23 +52,24 @@ def rows_of(name: str, seed: int, half: bool) -> Iterator[dict[str, Any]]:
     own, other = torch.arange(prompts).view(2, -1)
     chosen = own if half else torch.cat((own, other))
     (chooser, a), (judge, b) = ((rollout.groups(rows), A[rows].view(-1, 1)) for rows in (chosen, other))
-    asked = task.sample(256, torch.Generator().manual_seed(0), "heldout").prompts
+    asked = task.sample(HELDOUT, torch.Generator().manual_seed(seed), "heldout").prompts
     answers = Rollout.of_responses(asked, task.solve(asked), task.vocabulary.eos)
     with torch.no_grad():
         before, logits = answer_logp(old, task, answers), response_logits(old, judge).log_softmax(-1)
     new = deepcopy(old)
     optimizer = torch.optim.Adam(new.parameters(), rate)
     for update in range(1, most + 1):
-        loss = -promise(new, chooser, a)
+        loss = -promise(ratios(new, chooser), a)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         if update in LOOKS:
             with torch.no_grad():
                 after = answer_logp(new, task, answers)
-                found = sides(before, after) | {"own": promise(new, chooser, a).item()}
+                found = sides(before, after) | {"own": promise(ratios(new, chooser), a).item()}
                 if half:
-                    found["judge"] = promise(new, judge, b).item()
+                    r = ratios(new, judge)
+                    found |= {"judge": promise(r, b).item(), "largest": r.max().item()}
                 distance = tv(response_logits(new, judge).log_softmax(-1), logits)[judge.mask].mean().item()
             run = {"task": name, "start": start, "seed": seed, "half": half, "updates": update}
             yield run | found | {"distance": distance}
