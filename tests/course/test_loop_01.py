@@ -1,100 +1,123 @@
-"""The loop of chapter 01 reaches its threshold on three of three seeds, and does what the chapter says of it.
+"""The loops of chapter 01 do what it says of them, on three of three seeds, and its stored tables hold its sentences."""
 
-The loop stands in the notebook, for it is the lesson; its cells are run from there.
-"""
-
-import json
-from pathlib import Path
-from typing import Any
-
+import numpy as np
 import pytest
 import torch
 
-from benchmarks.old_samples import ARMS, SEEDS, run
+from rlnotes.chapters.c01 import old_samples, one_rollout, readings
 from rlnotes.estimators import importance
 from rlnotes.lm.config import TrainConfig
 from rlnotes.lm.rollout import SamplingTransform
 from rlnotes.lm.trainer import Trainer
 from rlnotes.studies import load_rows
 
-NOTEBOOK = Path(__file__).parents[2] / "course" / "01_importance_sampling.ipynb"
 each_seed = pytest.mark.parametrize("seed", [0, 1, 2])
 
 
-@pytest.fixture(scope="module")
-def loop() -> dict[str, Any]:
-    cells = {cell["id"]: "".join(cell["source"]) for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]}
-    scope: dict[str, Any] = {"importance": importance}
-    for name in ("loop-imports", "loop-weights", "loop-train"):
-        exec(cells[name], scope)
-    return scope
-
-
 @each_seed
-def test_chapter_01_a_few_rollouts_teach_reverse_when_the_weights_are_watched(loop: dict[str, Any], seed: int):
+def test_chapter_01_few_updates_on_one_rollout_and_its_columns(seed: int):
+    made = one_rollout.run("misled", "weights", 4e-4, seed, updates=4)
+    stored = readings.runs("misled")[seed]
+    for column in ("J", "own_estimate", "held_estimate", "own_ess"):
+        assert made[column] == pytest.approx(stored[column][:2], abs=0.01)
+    assert made["own_ess"][0] == pytest.approx(1, abs=1e-3) and made["held_weight"][0] == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.slow
+def test_chapter_01_its_loop_is_the_stored_run():
+    made = one_rollout.run("sort", "weights", 3e-4, readings.SHOWN)
+    for column in ("J", "J_own", "own_estimate", "held_estimate"):  # another processor adds in another order
+        assert made[column][-1] == pytest.approx(readings.the_run("sort")[column][-1], abs=0.05)
+
+
+@pytest.mark.slow
+@each_seed
+def test_chapter_01_a_few_rollouts_teach_reverse_when_the_weights_are_watched(seed: int):
     trainer = Trainer(TrainConfig(task="reverse", size=8, seed=seed))
     before = trainer.evaluate(1024)
-    rows = list(loop["train"](trainer, updates=80, keep=0.5))
+    rows = list(old_samples.train(trainer, updates=80, keep=0.5))
     assert before < 0.45
     assert trainer.evaluate(1024) >= 0.9
     assert rows[-1]["rollouts"] <= 4
     assert min(row["size"] for row in rows) < 0.5  # else there was nothing to watch
 
 
+@pytest.mark.slow
 @each_seed
-def test_chapter_01_one_rollout_is_enough_for_reverse_and_clipped_weights_fall_short(loop: dict[str, Any], seed: int):
-    found = {}
-    for name in ("plain", "clipped at 2", "self-normalised"):
-        trainer = Trainer(TrainConfig(task="reverse", size=8, seed=seed))
-        rows = list(loop["train"](trainer, updates=80, keep=0.0, weigh=loop["weighings"][name]))
-        found[name] = trainer.evaluate(1024), rows
-    assert found["plain"][0] >= 0.95
-    assert found["clipped at 2"][0] < 0.88
-    right, rows = found["self-normalised"]
-    assert right < 0.05
-    assert rows[-1]["weight"] < 0.1 and rows[-1]["size"] * 256 < 6 and rows[-1]["value"] > 0.7
-    share = found["plain"][1][0]["estimate"]  # at ratio 1 the mean reward
-    assert found["plain"][1][-1]["size"] == pytest.approx(share, abs=0.05)
-    assert max(row["largest"] for row in found["plain"][1]) < 4
-
-
-@each_seed
-def test_chapter_01_on_sort_a_rollout_overrates_the_policy_trained_on_it_and_others_do_not(
-    loop: dict[str, Any], seed: int
-):
-    old, sorter = (Trainer(TrainConfig(task="sort", size=8, seed=seed)) for _ in range(2))
-    rows = list(loop["train"](sorter, updates=60, keep=0.0, rate=3e-4))
-    others = [old.sample(32, 8, split="train", seed=90_000 + k) for k in range(20)]
-    with torch.no_grad():
-        w = torch.cat([loop["response_log_weights"](sorter.model, batch) for batch in others])
-    found = importance.importance_sampling(w, torch.cat([old.task.reward(batch) for batch in others]))
+def test_chapter_01_on_sort_others_are_right_about_the_policy_and_its_own_rollout_is_not(seed: int):
+    sorter = Trainer(TrainConfig(task="sort", size=8, seed=seed))
+    *_, last = old_samples.train(sorter, updates=60, keep=0.0, rate=3e-4)
+    others = old_samples.held_out(sorter.model, "sort", seed, 20)
     truth = sorter.evaluate(2048, "train")
-    assert rows[-1]["estimate"] > truth + 0.15
-    assert abs(found.mean - truth) < 0.05
-    assert importance.effective_sample_size(w) / len(w) < rows[-1]["size"] / 2
+    assert last["estimate"] > truth + 0.15
+    assert abs(others["held_out_20"] - truth) < 0.05
+    assert others["held_out_20_size"] < last["size"] / 2
 
 
-def test_chapter_01_the_shipped_starts_are_right_greedily():
+def test_chapter_01_the_starts_are_as_the_page_says():
     greedy = SamplingTransform(temperature=0)
-    for task, least in (("reverse", 1.0), ("sort", 0.94)):
-        start = Trainer(TrainConfig(task=task, size=8, seed=0))
-        assert start.evaluate(512, transform=greedy) >= least
-        assert start.evaluate(512) < 0.45
+    for task, low, high in (("sort", 0.94, 0.97), ("misled", 0.03, 0.1)):
+        start = Trainer(TrainConfig(task=task, size=one_rollout.SIZES[task], seed=0))
+        assert low <= start.evaluate(512, transform=greedy) <= high
+        made = one_rollout.one_rollout(task, 0)
+        assert made.J(made.policy, made.new_prompts) == pytest.approx(start.evaluate(1024), abs=0.05)
+
+
+def test_chapter_01_the_truth_is_the_chance_of_the_right_answer():
+    made = one_rollout.one_rollout("misled", 3)
+    generator = torch.Generator().manual_seed(0)
+    task, sampler = made.task, one_rollout.Sampler(made.task.max_response_length, made.task.vocabulary.eos)
+    rollout = sampler.sample(made.policy, made.rollout.prompts, 64, generator)
+    assert task.reward(rollout).mean().item() == pytest.approx(made.J(made.policy, made.rollout.prompts), abs=0.02)
+
+
+def test_chapter_01_a_held_out_rollout_has_other_prompts_and_its_estimate_is_the_packages():
+    made = one_rollout.one_rollout("sort", 0)
+    assert not {*map(tuple, made.rollout.prompts.tolist())} & {*map(tuple, made.held_out.prompts.tolist())}
+    found = one_rollout.says(made.policy, made.held_out, made.R(made.held_out))
+    with torch.no_grad():
+        log_w = one_rollout.log_weights(made.policy, made.held_out)
+    assert found["estimate"] == pytest.approx(
+        importance.importance_sampling(log_w, made.R(made.held_out)).mean.item(), abs=1e-5
+    )
+
+
+# --- The stored table
+
+
+def test_chapter_01_the_study_is_whole():
+    found = [(run["task"], run["arm"], run["rate"], run["seed"]) for run in readings.every_run()]
+    assert len({*found}) == len(found) == 48
+    assert all(len(run["J"]) == 16 and run["update"][-1] == 60 for run in readings.every_run())
+
+
+def test_chapter_01_patience_goes_back_to_the_best_look():
+    assert readings.patient(np.array([0.1, 0.3, 0.2, 0.25, 0.2]), patience=2) == (3, 1)
+    assert readings.patient(np.array([0.1, 0.2, 0.3]), patience=2) == (2, 2)
+    assert readings.patient(np.array([0.3, 0.2, 0.1, 0.9]), patience=2) == (2, 0), "what comes later is not seen"
+
+
+#STORED#
+
+
+# --- The older study
 
 
 def ends(task: str, arm: str, column: str) -> list[float]:
     return [row[column] for row in load_rows("01_old_samples") if (row["task"], row["arm"]) == (task, arm)]
 
 
-def test_chapter_01_the_table_of_seeds_is_whole_and_says_what_the_chapter_says():
+def test_chapter_01_the_table_of_seeds_is_whole_and_says_what_the_page_says():
     rows = [(row["task"], row["arm"], row["seed"]) for row in load_rows("01_old_samples")]
-    assert rows == [(task, arm, seed) for task, arms in ARMS.items() for arm in arms for seed in SEEDS]
-    assert len(SEEDS) >= 5
+    arms = old_samples.ARMS.items()
+    assert rows == [(task, arm, seed) for task, own in arms for arm in own for seed in old_samples.SEEDS]
     assert min(ends("reverse", "never", "fresh")) > 0.97
     own = ends("reverse", "never", "own")
     assert sum(estimate > 1 for estimate in own) == 2 and min(own) > 0.82 and max(own) < 1.11
-    assert max(ends("reverse", "never, clipped at 2", "fresh")) < 0.84
+    truncated = ends("reverse", "never, clipped at 2", "fresh")
+    assert 0.775 < min(truncated) and max(truncated) < 0.835
     assert max(ends("reverse", "never, self-normalised", "fresh")) == 0.0
+    assert max(ends("reverse", "never, self-normalised", "weight")) < 0.035
     rescued = ends("reverse", "below one half, self-normalised", "fresh")
     assert min(rescued) > 0.19 and max(rescued) < 0.87
     assert min(ends("reverse", "below one half", "fresh")) > 0.95
@@ -107,13 +130,14 @@ def test_chapter_01_the_table_of_seeds_is_whole_and_says_what_the_chapter_says()
     assert min(ends("sort", "every update", "fresh")) > max(renewed + truth) + 0.05
 
 
-def test_chapter_01_the_table_of_seeds_can_be_made_again(loop: dict[str, Any]):
+@pytest.mark.slow
+def test_chapter_01_the_table_of_seeds_can_be_made_again():
     (stored,) = (
         row
         for row in load_rows("01_old_samples")
         if (row["task"], row["arm"], row["seed"]) == ("sort", "below one half", 3)
     )
-    found = run(loop, "sort", "below one half", 3)
+    found = old_samples.run("sort", "below one half", 3)
     assert found.keys() == stored.keys()
     for column in ("own", "fresh", "held_out_20"):  # another processor adds in another order
         assert found[column] == pytest.approx(stored[column], abs=0.05)

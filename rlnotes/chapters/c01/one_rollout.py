@@ -1,6 +1,6 @@
 """Many updates on one rollout: what it says of the policy trained on it, what a held-out one says, and the truth.
 
-``python -m rlnotes.chapters.c01.one_rollout --out 01_one_rollout.json`` takes some three minutes on one thread.
+``python -m rlnotes.chapters.c01.one_rollout --out 01_one_rollout.json`` takes some four minutes on one thread.
 """
 
 from collections.abc import Iterator
@@ -28,6 +28,7 @@ SIZES = {"misled": 5, "sort": 8}
 STARTS = {"misled": 3, "sort": 1}  # that are shipped
 RATES = {"misled": (4e-4, 1.6e-3), "sort": (3e-4, 1.2e-3)}  # of Adam, after ten updates in which it rises
 ARMS = ("weights", "clip")
+BOTH = "both"  # weights, and the held-out rollout is trained on, too: the same samples, and nobody to judge
 UPDATES, EVERY, WARM = 60, 4, 10
 ROLLOUTS = range(6)
 
@@ -91,7 +92,7 @@ def says(policy: Transformer, rollout: Rollout, R: Tensor) -> dict[str, float]:
 
 def objective(name: str, rollout: Rollout, logp: Tensor, A: Tensor) -> Tensor:
     """What an arm maximises: weights of whole responses, or ratios of tokens behind PPO's clip (chapter 06)."""
-    if name == "weights":
+    if name != "clip":
         return (sequence_log_ratio(rollout.logp_behavior, logp, rollout.mask).exp() * A).mean()
     ratio, A = torch.where(rollout.mask, logp - rollout.logp_behavior, 0).exp(), A[:, None]
     return (torch.minimum(ratio * A, ratio.clamp(0.8, 1.2) * A) * rollout.mask).sum(1).mean()
@@ -100,8 +101,9 @@ def objective(name: str, rollout: Rollout, logp: Tensor, A: Tensor) -> Tensor:
 def run(task: str, arm: str, rate: float, seed: int, updates: int = UPDATES) -> dict[str, Any]:
     """One run, a list for each column, with a number at every fourth update."""
     made = one_rollout(task, seed)
-    policy, rewards = deepcopy(made.policy), made.R(made.rollout)
-    optimizer, A = torch.optim.Adam(policy.parameters(), rate), leave_one_out(rewards, GROUP)
+    policy, trained = deepcopy(made.policy), (made.rollout, made.held_out)[: 2 if arm == BOTH else 1]
+    optimizer = torch.optim.Adam(policy.parameters(), rate)
+    advantages = [leave_one_out(made.R(rollout), GROUP) for rollout in trained]
     rows: list[dict[str, float]] = []
     for update in range(updates + 1):
         optimizer.param_groups[0]["lr"] = warmed_up(rate, update, WARM)
@@ -113,7 +115,8 @@ def run(task: str, arm: str, rate: float, seed: int, updates: int = UPDATES) -> 
                 row |= {f"{name}_{column}": x for column, x in found.items()}
             rows.append(row)
         optimizer.zero_grad()
-        (-objective(arm, made.rollout, token_logp(policy, made.rollout), A)).backward()
+        for rollout, A in zip(trained, advantages, strict=True):
+            (-objective(arm, rollout, token_logp(policy, rollout), A) / len(trained)).backward()
         torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
         optimizer.step()
     about = {"task": task, "arm": arm, "rate": rate, "seed": seed}
@@ -121,10 +124,12 @@ def run(task: str, arm: str, rate: float, seed: int, updates: int = UPDATES) -> 
 
 
 def rows() -> Iterator[dict[str, Any]]:
-    """All arms at both rates, on all rollouts."""
+    """All arms at both rates, on all rollouts; both rollouts at the small one."""
     for task, arm, seed in product(RATES, ARMS, ROLLOUTS):
         for rate in RATES[task]:
             yield run(task, arm, rate, seed)
+    for task, seed in product(RATES, ROLLOUTS):
+        yield run(task, BOTH, RATES[task][0], seed)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rlnotes.chapters.c01.one_rollout import ARMS, EVERY, RATES
+from rlnotes.chapters.c01.one_rollout import ARMS, BOTH, EVERY, RATES
 from rlnotes.studies.tables import load_rows
 from rlnotes.studies.verdicts import judge
 
@@ -14,6 +14,7 @@ SHOWN = 1  # the rollout of the live loop and of the first picture
 PATIENCE, MARGIN = 3, 0.02  # looks without a new best; a difference of J that is no reason to choose
 TASKS = ("sort", "misled")
 SPEEDS = ("small", "large")  # of the rates of a task
+FAST = {rates[1] for rates in RATES.values()}
 
 Rows = list[dict[str, Any]]
 Run = dict[str, Any]
@@ -22,7 +23,7 @@ Run = dict[str, Any]
 @cache
 def every_run() -> tuple[Run, ...]:
     """All stored runs, columns as arrays."""
-    rows = load_rows("01_one_rollout")
+    rows = [row for row in load_rows("01_one_rollout") if row["arm"] in ARMS]
     return tuple({name: np.array(x) if isinstance(x, list) else x for name, x in row.items()} for row in rows)
 
 
@@ -141,17 +142,44 @@ def by_rollout(values: np.ndarray) -> np.ndarray:
 
 
 def rules() -> Rows:
-    """A row for each rule: updates made, true gain, what is missing to the best, runs below their start, verdict."""
-    best, found = short_of_best(), []
+    """A row for each rule: updates made, true gain by rate, what is missing to the best look, runs below their start,
+    and the verdict.
+    """
+    best, fast, found = short_of_best(), np.array([run["rate"] in FAST for run in every_run()]), list[dict[str, Any]]()
     never = by_rollout(gains(RULES["60 updates"]))
     for name, rule in RULES.items():
         gain = gains(rule)
         row: dict[str, Any] = {"rule": name, "updates": float(np.median([EVERY * rule(run)[0] for run in every_run()]))}
-        row |= {"true gain": gain.mean(), "short of the best": (best - gain).mean(), "at worst": (best - gain).max()}
-        row["below the start"] = f"{int((gain < -MARGIN).sum())} of {len(gain)}"
+        row |= {"gain, small rate": gain[~fast].mean(), "gain, large rate": gain[fast].mean()}
+        row |= {
+            "short of the best look": (best - gain).mean(),
+            "below the start": f"{int((gain < -MARGIN).sum())} of 48",
+        }
         same = name == "60 updates"
         row["less 60 updates"] = None if same else str(judge(by_rollout(gain), never, MARGIN))
         found.append(row)
+    return found
+
+
+def held_out_less_own() -> str:
+    """Early stopping by the held-out estimate, less that by its own: the verdict."""
+    ours, theirs = (by_rollout(gains(RULES[name])) for name in (HELD_OUT, "own estimate, best weights"))
+    return str(judge(ours, theirs, MARGIN))
+
+
+def cost() -> Rows:
+    """What the samples of a held-out rollout would have taught, weights at the small rate: true gains, by task."""
+    twice, found = [run for run in load_rows("01_one_rollout") if run["arm"] == BOTH], list[dict[str, Any]]()
+    for task in TASKS:
+        once, both = runs(task), [run for run in twice if run["task"] == task]
+        kept = gains(RULES[HELD_OUT], tuple(once))
+        gain = np.array([run["J"][-1] - run["J"][0] for run in both])
+        row: dict[str, Any] = {
+            "task": task,
+            "one trained on, one held out": kept.mean(),
+            "both trained on": gain.mean(),
+        }
+        found.append(row | {"both less held out": str(judge(gain, kept, MARGIN))})
     return found
 
 
