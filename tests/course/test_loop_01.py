@@ -1,4 +1,4 @@
-"""The loops of chapter 01 do what it says of them, on three of three seeds, and its stored tables hold its sentences."""
+"""The loops of chapter 01 do what it says of them, and its stored tables hold its sentences."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,68 @@ def test_chapter_01_patience_goes_back_to_the_best_look():
     assert readings.patient(np.array([0.3, 0.2, 0.1, 0.9]), patience=2) == (2, 0), "what comes later is not seen"
 
 
-#STORED#
+def test_chapter_01_two_ways_to_flatter():
+    rows = {(row["task"], row["objective"]): row for row in readings.parts()}
+    sort, misled = rows["sort", "weights"], rows["misled", "weights"]
+    assert sort["promised too much"] == pytest.approx(0.28, abs=0.005)
+    assert sort["its prompts are answered better"] == pytest.approx(0.27, abs=0.005)
+    for arm in one_rollout.ARMS:
+        assert rows["sort", arm]["its prompts are answered better"] > 0.95 * rows["sort", arm]["promised too much"]
+        assert rows["misled", arm]["its prompts are answered better"] < 0.36 * rows["misled", arm]["promised too much"]
+    ends = [run["own_estimate"][-1] for run in readings.runs("misled")]
+    assert min(ends) == pytest.approx(0.17, abs=0.005) and max(ends) == pytest.approx(1.31, abs=0.005)
+    left = [run["own_estimate"][-1] - run["J_own"][-1] for run in readings.runs("misled")]
+    assert np.std(left, ddof=1) > misled["what is left"]
+
+
+def test_chapter_01_the_run_of_the_opening():
+    sort, misled = (readings.the_run(task) for task in ("sort", "misled"))
+    found = [sort[name][-1] for name in ("own_estimate", "J", "held_estimate", "held_error", "J_own")]
+    assert found == pytest.approx([0.84, 0.50, 0.42, 0.07, 0.78], abs=0.005)
+    assert sort["own_estimate"][0] == pytest.approx(0.43, abs=0.005)
+    assert misled["own_estimate"][-1] == pytest.approx(0.24, abs=0.005) and abs(misled["J"][-1] - 0.24) < 0.03
+
+
+def test_chapter_01_a_held_out_rollout_is_the_better_witness_and_a_noisy_one():
+    within = {
+        task: sum(
+            abs(run["held_estimate"][-1] - run["J"][-1]) < 2 * run["held_error"][-1]
+            for run in readings.every_run()
+            if run["task"] == task
+        )
+        for task in readings.TASKS
+    }
+    assert within == {"sort": 21, "misled": 17}
+    low = np.array([run["held_weight"][-1] < 0.5 for run in readings.every_run()])
+    off = np.array([run["held_estimate"][-1] - run["J"][-1] for run in readings.every_run()])
+    assert (low.sum(), (off[low] < 0).sum(), (off[~low] < 0).sum()) == (15, 13, 17)
+    assert np.median(off[low]) == pytest.approx(-0.07, abs=0.005) and abs(np.median(off[~low])) < 0.005
+    gained = np.array([run["J"][-1] - run["J"][0] for run in readings.every_run()])
+    assert low[np.argsort(-gained)[:3]].all(), "the three that gained most are among them"
+
+
+def test_chapter_01_what_the_rules_are_worth():
+    rows = {row["rule"]: row for row in readings.rules()}
+    words = {name: row["less 60 updates"].split("]")[1].strip() for name, row in rows.items() if name != "60 updates"}
+    assert words["own ESS below half"] == words["held-out ESS below half"] == "worse"
+    assert words[readings.HELD_OUT] == words["own estimate, best weights"] == "better"
+    assert (
+        rows[readings.HELD_OUT]["below the start"] == "0 of 48" and rows["60 updates"]["below the start"] == "9 of 48"
+    )
+    assert rows["own estimate, best weights"]["below the start"] == "4 of 48"
+    small, large = (
+        [rows[name][f"gain, {speed} rate"] for name in ("60 updates", readings.HELD_OUT)] for speed in readings.SPEEDS
+    )
+    assert small == pytest.approx([0.129, 0.124], abs=0.001) and large == pytest.approx([0.025, 0.095], abs=0.001)
+    assert "not told" in readings.held_out_less_own()
+    best = [4 * int(run["J"].argmax()) for run in readings.every_run()]
+    assert min(best) == 0 and max(best) == 60
+
+
+def test_chapter_01_what_a_held_out_rollout_says_of_a_gain():
+    follows, does_not = readings.alarm()
+    assert (follows["runs"], follows["true gain above 0.02"]) == (20, 18)
+    assert (does_not["runs"], does_not["true gain above 0.02"]) == (20, 10)
 
 
 # --- The older study
@@ -115,7 +176,7 @@ def test_chapter_01_the_table_of_seeds_is_whole_and_says_what_the_page_says():
     own = ends("reverse", "never", "own")
     assert sum(estimate > 1 for estimate in own) == 2 and min(own) > 0.82 and max(own) < 1.11
     truncated = ends("reverse", "never, clipped at 2", "fresh")
-    assert 0.775 < min(truncated) and max(truncated) < 0.835
+    assert min(truncated) > 0.775 and max(truncated) < 0.835
     assert max(ends("reverse", "never, self-normalised", "fresh")) == 0.0
     assert max(ends("reverse", "never, self-normalised", "weight")) < 0.035
     rescued = ends("reverse", "below one half, self-normalised", "fresh")

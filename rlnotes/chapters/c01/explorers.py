@@ -28,7 +28,7 @@ class OneRolloutExplorer(ExplorerModel):
         Control("update", "updates made on it", 0, UPDATES, EVERY, UPDATES),
     )
     panels = (
-        Axes("share of right answers", "updates on one rollout", "share", (0, UPDATES), (0, 1)),
+        Axes("share of right answers", "updates on one rollout", "share", (0, UPDATES)),
         Axes("samples that still count, ESS / n", "updates on one rollout", "share", (0, UPDATES), (0, 1.02)),
     )
 

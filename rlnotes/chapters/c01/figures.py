@@ -11,7 +11,7 @@ def rules_by_run() -> tuple[Figure, str]:
     """For each rule the true gain of each run, and above it the gain of the best look."""
     figure, (axis,) = new_figure(1, width=7.4, height=3.6)
     tasks, words = np.array([run["task"] for run in every_run()]), []
-    shown = {**{name: gains(rule) for name, rule in RULES.items()}, "best look (nobody knows it)": short_of_best()}
+    shown = {**{name: gains(rule) for name, rule in RULES.items()}, "best look, nobody knows it": short_of_best()}
     for place, (name, gain) in enumerate(shown.items()):
         for style, task, shift in zip(STYLES, TASKS, (-0.14, 0.14), strict=False):
             own = np.sort(gain[tasks == task])
