@@ -139,26 +139,42 @@ def test_chapter_01_a_held_out_rollout_is_the_better_witness_and_a_noisy_one():
 
 def test_chapter_01_what_the_rules_are_worth():
     rows = {row["rule"]: row for row in readings.rules()}
-    words = {name: row["less 60 updates"].split("]")[1].strip() for name, row in rows.items() if name != "60 updates"}
-    assert words["own ESS below half"] == words["held-out ESS below half"] == "worse"
-    assert words[readings.HELD_OUT] == words["own estimate, best weights"] == "better"
-    assert (
-        rows[readings.HELD_OUT]["below the start"] == "0 of 48" and rows["60 updates"]["below the start"] == "9 of 48"
-    )
-    assert rows["own estimate, best weights"]["below the start"] == "4 of 48"
     small, large = (
-        [rows[name][f"gain, {speed} rate"] for name in ("60 updates", readings.HELD_OUT)] for speed in readings.SPEEDS
+        {name: row[f"{speed}: less 60 updates"] or "" for name, row in rows.items()} for speed in readings.SPEEDS
     )
-    assert small == pytest.approx([0.129, 0.124], abs=0.001) and large == pytest.approx([0.025, 0.095], abs=0.001)
-    assert "not told" in readings.held_out_less_own()
+    for name, value in (
+        ("4 updates", -0.105),
+        ("16 updates", -0.074),
+        ("own ESS below half", -0.062),
+        ("held-out ESS below half", -0.079),
+    ):
+        assert small[name].startswith(f"{value:+.3f}") and small[name].endswith("worse")
+        assert large[name].endswith("not told")
+    own = "own estimate, best weights"
+    assert small[own].endswith("within 0.02 of each other") and small[readings.HELD_OUT].endswith("not told")
+    assert large[own] == "+0.062 [+0.025, +0.100]  better"
+    assert large[readings.HELD_OUT] == "+0.065 [+0.008, +0.123]  better"
+    assert max(rows[f"{n} updates"]["large rate: gain"] for n in (4, 16, 60)) < 0.014
+    assert rows[own]["below the start"] == "4 of 48" and rows[readings.HELD_OUT]["below the start"] == "0 of 48"
+    below = [run["task"] for run in readings.every_run() if readings.gains(readings.RULES[own], (run,))[0] < -0.02]
+    assert below == ["sort"] * 4
+    assert readings.less(readings.HELD_OUT, own) == "-0.003 [-0.032, +0.027]  not told"
     best = [4 * int(run["J"].argmax()) for run in readings.every_run()]
     assert min(best) == 0 and max(best) == 60
 
 
-def test_chapter_01_what_a_held_out_rollout_says_of_a_gain():
-    follows, does_not = readings.alarm()
-    assert (follows["runs"], follows["true gain above 0.02"]) == (20, 18)
-    assert (does_not["runs"], does_not["true gain above 0.02"]) == (20, 10)
+def test_chapter_01_the_samples_of_a_held_out_rollout_would_have_taught():
+    sort, misled = readings.cost()
+    assert sort["both less held out"] == "+0.167 [+0.105, +0.228]  better"
+    assert (sort["one trained on, one held out"], sort["both trained on"]) == pytest.approx((0.073, 0.240), abs=5e-4)
+    assert misled["both less held out"] == "+0.162 [-0.054, +0.377]  not told"
+
+
+def test_chapter_01_which_number_notices_the_flattery():
+    ess, weight, held = readings.alarms()
+    assert [*ess.values()][1:] == ["20 of 23", "1 of 1", "7 of 7", "17 of 17"]
+    assert [*held.values()][1:] == ["19 of 23", "0 of 1", "3 of 7", "0 of 17"]
+    assert weight["sort: flattered"] == "0 of 23"
 
 
 # --- The older study

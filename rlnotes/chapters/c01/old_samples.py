@@ -14,6 +14,7 @@ from rlnotes.chapters.c01.one_rollout import log_weights
 from rlnotes.estimators import importance
 from rlnotes.estimators.baselines import leave_one_out
 from rlnotes.lm.config import TrainConfig, warmed_up
+from rlnotes.lm.model import Transformer
 from rlnotes.lm.trainer import Trainer
 from rlnotes.studies.store import store_rows
 
@@ -42,15 +43,14 @@ def train(
     trainer: Trainer, updates: int, keep: float, weigh: str = "plain", rate: float = 1e-3
 ) -> Iterator[dict[str, float]]:
     """A row for each update. A new rollout is drawn where less than ``keep`` of the responses are effective."""
-    model, rollouts, share = trainer.model, 0, 0.0
+    model, drawn, rollouts, share = trainer.model, None, 0, 0.0
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.0)
     for update in range(1, updates + 1):
-        if rollouts == 0 or share < keep:
-            seed = 1000 * trainer.config.seed + update
-            rollout = trainer.sample(PROMPTS, GROUP, split="train", seed=seed)
+        if drawn is None or share < keep:
+            rollout = trainer.sample(PROMPTS, GROUP, split="train", seed=1000 * trainer.config.seed + update)
             rewards = trainer.task.reward(rollout)
-            advantages = leave_one_out(rewards, GROUP)
-            rollouts += 1
+            drawn, rollouts = (rollout, rewards, leave_one_out(rewards, GROUP)), rollouts + 1
+        rollout, rewards, advantages = drawn
         log_w = log_weights(model, rollout)
         value = (WEIGHINGS[weigh](log_w) * advantages).mean()
         (-value).backward()
@@ -64,7 +64,7 @@ def train(
         yield row | dict(estimate=float((w * rewards).mean()), largest=float(w.max()))
 
 
-def held_out(model: torch.nn.Module, task: str, seed: int, rollouts: int) -> dict[str, float]:
+def held_out(model: Transformer, task: str, seed: int, rollouts: int) -> dict[str, float]:
     """What rollouts of the start say that took no part in the training."""
     old = Trainer(TrainConfig(task=task, size=8, seed=seed))
     others = [old.sample(PROMPTS, GROUP, split="train", seed=90_000 + k) for k in range(rollouts)]

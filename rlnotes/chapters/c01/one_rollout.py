@@ -61,9 +61,9 @@ def one_rollout(task: str, seed: int) -> OneRollout:
     policy = shipped_start(task, SIZES[task], start=start)
     sampler = Sampler(made.max_response_length, made.vocabulary.eos)
     draws = torch.Generator().manual_seed(seed)
-    both = [sampler.sample(policy, made.sample(PROMPTS, draws).prompts, GROUP, draws) for _ in range(2)]
+    own, held_out = (sampler.sample(policy, made.sample(PROMPTS, draws).prompts, GROUP, draws) for _ in range(2))
     new = made.sample(NEW, torch.Generator().manual_seed(10_000)).prompts
-    return OneRollout(made, policy, *both, new)
+    return OneRollout(made, policy, own, held_out, new)
 
 
 def log_weights(policy: Transformer, rollout: Rollout) -> Tensor:

@@ -32,7 +32,7 @@ QUIZ = Quiz(
                     "It counts how unequal the weights are. It does not see prompts that have been learned by heart.",
                 ),
                 Choice(
-                    "Nothing yet on whether further updates help: look at a held-out rollout.",
+                    "Nothing yet: look at samples that took no part in the training.",
                     "On sort its own share stayed near one half while most of what it promised was not there.",
                     right=True,
                 ),
@@ -79,15 +79,15 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "The held-out estimate was best 12 updates ago, and the reward on the rollout still rises. What do you do?",
+            "At a large rate a rollout's own estimate was best 12 updates ago, and falls. What do you do?",
             (
                 Choice(
-                    "Go on: the reward rises.",
-                    "It rises on the samples that are being learned. That is no news of other prompts.",
+                    "Go on: what falls may rise again.",
+                    "Some runs do. In the chapter always making 60 updates gained nothing at the large rate.",
                 ),
                 Choice(
                     "Go back to the weights of the best look, and sample anew from them.",
-                    "This is early stopping. Keeping the best weights was most of its use here.",
+                    "Early stopping. It was better than 60 updates there, and costs nothing.",
                     right=True,
                 ),
                 Choice(
