@@ -72,7 +72,6 @@ def test_multiplying_by_the_mask_is_what_was_given():
         ("01.2", ("A", 40), "in A the held-out reward rises"),
         ("01.2", ("B", 60), "lowest held-out"),
         ("01.2", ("B", 48), "*reward* is highest"),
-        ("01.2", ("B", 36), "second"),
         ("01.2", ("B", 3), "before the first"),
         ("01.4", 91, "one token more"),
         ("01.4", 93, "smallest number"),

@@ -148,7 +148,6 @@ EXERCISES: dict[str, Exercise] = {
             "in A the held-out reward rises with the reward. Where does it not?": ("A", ...),
             "the log is right. The step: 60 is its last, with the lowest held-out reward": ("B", 60),
             "the log is right. The step: that is where the *reward* is highest": ("B", 48),
-            "the log is right. The step: there the held-out reward is second": ("B", 36),
             "the log is right. The step: that is before the first held-out measurement": ("B", 3),
         },
         hints=("In which log does eval_reward end no higher than it began? Then take its highest value.",),
