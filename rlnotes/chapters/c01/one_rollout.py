@@ -18,12 +18,13 @@ from rlnotes.lm.config import warmed_up
 from rlnotes.lm.model import Transformer
 from rlnotes.lm.rollout import Rollout
 from rlnotes.lm.sampler import Sampler, token_logp
-from rlnotes.lm.tasks import make_task
+from rlnotes.lm.tasks import Misled, Sort
 from rlnotes.lm.tasks.task import ExactMatchTask
 from rlnotes.lm.warm_start import shipped_start
 from rlnotes.studies.store import store_rows
 
 PROMPTS, GROUP, NEW = 32, 8, 512  # of a rollout, responses to each, and prompts on which J is exact
+TASKS: dict[str, ExactMatchTask] = {"misled": Misled(size=5), "sort": Sort(size=8)}
 SIZES = {"misled": 5, "sort": 8}
 STARTS = {"misled": 3, "sort": 1}  # that are shipped
 RATES = {"misled": (4e-4, 1.6e-3), "sort": (3e-4, 1.2e-3)}  # of Adam, after ten updates in which it rises
@@ -57,8 +58,7 @@ class OneRollout:
 
 def one_rollout(task: str, seed: int) -> OneRollout:
     """What ``seed`` draws with a policy that comes with the package."""
-    made, start = make_task(task, SIZES[task]), seed % STARTS[task]
-    policy = shipped_start(task, SIZES[task], start=start)
+    made, policy = TASKS[task], shipped_start(task, SIZES[task], start=seed % STARTS[task])
     sampler = Sampler(made.max_response_length, made.vocabulary.eos)
     draws = torch.Generator().manual_seed(seed)
     own, held_out = (sampler.sample(policy, made.sample(PROMPTS, draws).prompts, GROUP, draws) for _ in range(2))

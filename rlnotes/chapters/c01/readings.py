@@ -165,7 +165,8 @@ def rules() -> Rows:
 
 def less(one: str, other: str) -> str:
     """Of all runs one rule less another: the verdict."""
-    return str(judge(*(by_cluster(gains(RULES[name]), every_run()) for name in (one, other)), MARGIN))
+    ours, theirs = (by_cluster(gains(RULES[name]), every_run()) for name in (one, other))
+    return str(judge(ours, theirs, MARGIN))
 
 
 def cost() -> Rows:
