@@ -222,7 +222,7 @@ def judged(name: str, answer: Any) -> str:
     return verdict.reason
 
 
-def test_01_4_refuses_a_logarithm_of_the_weight_that_overflows():
+def test_01_3_refuses_a_logarithm_of_the_weight_that_overflows():
     """Exp last, or never: the advice of the chapter's section on products."""
 
     def weight_first(logp_behavior, logp, mask):
@@ -234,8 +234,8 @@ def test_01_4_refuses_a_logarithm_of_the_weight_that_overflows():
             return np.log(np.prod(np.exp(np.where(mask, logp - logp_behavior, 0)), -1))
 
     for wrong in (weight_first, ratios_first):
-        assert "overflows" in judged("01.4", wrong)
-    assert grade(find("01.4"), lambda q, p, m: np.nansum(np.where(m, p - q, np.nan), -1)).status == "right"
+        assert "overflows" in judged("01.3", wrong)
+    assert grade(find("01.3"), lambda q, p, m: np.nansum(np.where(m, p - q, np.nan), -1)).status == "right"
 
 
 def test_chapter_04_the_largest_gain_counts_states_that_the_old_policy_never_visits():
