@@ -14,7 +14,7 @@ QUIZ = Quiz(
                     "The surrogate is. It is not the change of the return.",
                 ),
                 Choice(
-                    "How often it gets to each context, so how much each gain counts.",
+                    "How often it gets to contexts that the old policy hardly reaches.",
                     "The lemma takes the mean where the new policy goes. The data show where the old one went.",
                     right=True,
                 ),
