@@ -72,7 +72,7 @@ def test_what_was_given_is_no_try():
         ("15.5", ("c", 1, "no"), "a limit moves nothing"),
         ("15.5", ("b", 7, "no"), "wrong from the start"),
         ("15.5", ("b", 0, "no"), "counting begins"),
-        ("15.5", ("b", 1, "yes"), "another yardstick"),
+        ("15.5", ("b", 1, "yes"), "farther from μ"),
     ],
 )
 def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, said: str):

@@ -13,7 +13,7 @@ from rlnotes.chapters.explorers import EXPLORERS
 from rlnotes.estimators.bucketed import binary_tv, topk_tv
 from rlnotes.estimators.divergences import chi2, log_probs, tv, tv_estimate
 from rlnotes.exact.mdp import softmax
-from rlnotes.studies import load_table, paired_interval
+from rlnotes.studies import contest, load_table, paired_interval
 
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 MU, BAD = np.array([0.4, 0.3, 0.3]), np.array([1.0, -1.0, -1.0])
@@ -164,6 +164,14 @@ def test_chapter_15_how_far_one_rollout_goes():
     assert spans == [("7.5 (7 to 8)", "2 (2 to 3)"), ("7 (6 to 7)", "2 (2 to 3)"), ("6 (6 to 9)", "2 (1 to 2)")]
 
 
+def test_chapter_15_without_memory_one_rollout_goes_less_far():
+    from rlnotes.chapters.c15.live import run
+
+    for rule in ("clip", "dppo"):  # nearer to where tiny steps end than to where Adam's usual memory takes it
+        without = run(rule, 0, rounds=1, memory=0.0)["by rollout"][1]
+        assert without < (live(rule)[0, 1] + live(f"{rule}, tiny steps")[0, 1]) / 2
+
+
 def live(arm: str) -> np.ndarray:
     return readings.live(arm, "by rollout")
 
@@ -183,6 +191,12 @@ def test_chapter_15_what_the_contest_says():
         assert (readings.by_rate("misled", name)[8e-4] < 0.1).sum() == 1
     for name in ("clip_higher", "relax_both", "dppo_tv"):
         assert readings.by_rate("misled", name)[8e-4].min() > 0.85
+    lowest = {name: readings.by_rate("misled", name)[16e-4].min() for name in ("clip_higher", "relax_both", "dppo_tv")}
+    assert lowest["dppo_tv"] == pytest.approx(0.38, abs=0.005)
+    assert min(lowest["clip_higher"], lowest["relax_both"]) > 0.74
+    needle = load_table("15_regions")
+    early = [run["no_gradient"] for run in needle.rows[contest.chosen(needle)["needle", "clip_higher"]].values()]
+    assert all(share[2] > 0.3 > share[3] for share in early)  # measured at rollouts 0, 2, 4, 6
 
 
 def test_chapter_15_a_clip_that_stops_much_is_no_alarm():

@@ -197,7 +197,7 @@ EXERCISES: dict[str, Exercise] = {
             "the letter: a limit moves nothing. |π − μ| is large before it acts": ("c", ..., ...),
             "the step: by then the reward is 0. Which number was wrong from the start?": (..., 7, ...),
             "the step: counting begins at 1": (..., 0, ...),
-            "the last word: the mean of |π − μ| at step 1 is above 0.15; another yardstick does not move μ": (
+            "the last word: 0.163 is above 0.15, and the push would take the token farther from μ": (
                 ...,
                 ...,
                 "yes",

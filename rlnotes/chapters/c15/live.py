@@ -81,11 +81,16 @@ def right(task: Needle, policy: Transformer) -> float:
     return taken(needles(task, policy), task.solve(prompts)[:, :-1]).exp().mean().item()
 
 
-def run(name: str, seed: int, rate: float = RATE, rounds: int | None = None, parts: int = PARTS) -> dict[str, Any]:
-    """The chapter's loop with a mask of ``ARMS``: ``right`` after each rollout, and sixteen times on the first."""
+def run(
+    name: str, seed: int, rate: float = RATE, rounds: int | None = None, parts: int = PARTS, memory: float = 0.9
+) -> dict[str, Any]:
+    """The chapter's loop with a mask of ``ARMS``: ``right`` after each rollout, and sixteen times on the first.
+
+    ``memory`` is the share of past gradients that Adam keeps, its first beta.
+    """
     task, policy, sampler, draws = needle_start(seed)
     keep, usual, slower = ARMS[name]
-    before, optimizer = deepcopy(policy), torch.optim.Adam(policy.parameters(), rate / slower)
+    before, optimizer = deepcopy(policy), torch.optim.Adam(policy.parameters(), rate / slower, betas=(memory, 0.999))
     by_rollout = [right(task, policy)]
     by_update, far, passes = by_rollout[:], 0.0, (PASSES if parts > 1 else 1) * slower
     for done in range(rounds or usual):

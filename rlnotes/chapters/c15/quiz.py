@@ -18,7 +18,7 @@ QUIZ = Quiz(
             "The ratio of the sampled token is 0.97. What do you know of the total variation of the row?",
             (
                 Choice("It is 0.015.", "That is an estimate from one sample, right in the mean over many."),
-                Choice("It is at most 0.03.", "Other tokens may have moved: the row can be anywhere from there to 1."),
+                Choice("It is at most 0.03.", "That is of this token. Others may have moved, by nearly all they have."),
                 Choice(
                     "Little: half of |r − 1| is right in the mean over tokens, not for one.",
                     "In the row of the chapter the total variation is 0.19, and 99 of 100 samples say 0.096.",
@@ -41,7 +41,7 @@ QUIZ = Quiz(
         Question(
             "dppo_tv less relax_both on needle: −0.000 [−0.030, +0.029], margin 0.03. What may you write?",
             (
-                Choice("That both are the same rule.", "They differ on every token above 0.1."),
+                Choice("That both are the same rule.", "Of a token below 0.1 DPPO has a limit, relax_both has none."),
                 Choice(
                     "That on needle they are within 0.03 of each other.",
                     "The whole interval lies within the margin that was stated before.",
