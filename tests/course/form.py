@@ -268,11 +268,19 @@ def core_path(page: Page) -> Iterator[str]:
 
 
 def boxes(page: Page) -> Iterator[str]:
-    """Numbers go on from the chapter to its deeper page; below each box stands its source, in small."""
-    start = len(Page.read(page.partner).boxes) if page.is_deeper and page.partner.exists() else 0
-    for place, number in enumerate(page.boxes, start + 1):
-        if int(number.split(".")[1]) != place:
-            yield f"box {number} is the {place}. of the chapter and its deeper page"
+    """The chapter and its deeper page have each number once, and none is left out; a page has them in their order. Below
+    each box stands its source, in small. So a statement that other pages cite keeps its number if it goes deeper.
+    """
+    there = Page.read(page.partner).boxes if page.partner.exists() else []
+    numbers = [int(number.split(".")[1]) for number in page.boxes]
+    both = sorted([*numbers, *(int(number.split(".")[1]) for number in there)])
+    for place, number in enumerate(both, 1):
+        if number != place and number in numbers:
+            box = page.boxes[numbers.index(number)]
+            yield f"box {box} is the {place}. of the chapter and its deeper page"
+    for before, after in pairwise(numbers):
+        if after < before:
+            yield f"box {after} comes after box {before}; a page has them in their order"
     for cell in page.cells:
         for quote in re.findall(r"(?:^>.*\n?)+", cell.source, re.MULTILINE):
             if (box := STATEMENT.match(quote)) and not quote.strip().endswith("</small>"):

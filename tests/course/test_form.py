@@ -137,6 +137,7 @@ PLANTED: list[tuple[str, str, Change, str]] = [
     ("size", "boxes", append("".join(BOX.replace("7.2", f"7.{i}") for i in range(2, 8))), "boxes; 6 at most"),
     ("core_path", "no mark", both(replace(" *\n", "\n"), replace("run * ●", "run ●")), "mark the headings"),
     ("boxes", "a number left out", replace("**Theorem 7.1.**", "**Theorem 7.2.**"), "box 7.2 is the 1."),
+    ("boxes", "not in order", append(BOX.replace("7.2", "7.9") + BOX.replace("7.2", "7.8")), "8 comes after box 9"),
     ("boxes", "no source", replace("> <small>Source 002, section 5.2.3.</small>", ""), "must say its source"),
     ("run_first", "no run", untag("run", "run"), "no open cell"),
     ("run_first", "late", to_the_end("run"), "no open cell"),

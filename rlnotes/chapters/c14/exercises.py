@@ -4,277 +4,207 @@ import math
 
 import numpy as np
 
-from rlnotes.bounds import token_closed_forms as forms
 from rlnotes.exact.token_families import parity
-from rlnotes.exact.token_surrogates import error
+from rlnotes.exact.token_surrogates import error, surrogate
+from rlnotes.exact.tokens import improvement
+from rlnotes.logs.stored_logs import stored_log
 from rlnotes.notebook.exercise import Exercise
 
-
-def _last_firing() -> float:
-    """The last place of the slider where some surrogate could exceed Pinsker-marginal, at T = 4096."""
-    found = -math.inf
-    for place in range(-100, -9):
-        kl = 10 ** (place / 10)
-        if forms.surrogate_limit(4096 * kl) > forms.pinsker_marginal(4096, kl):
-            found = place / 10
-    return found
+# --- 14.1
 
 
-def _promise(logp_new: np.ndarray, logp_old: np.ndarray, reward: np.ndarray) -> float:
-    """Response by response: its part of L, less its k3."""
+def _how_often() -> str:
+    """By the stored runs behind four bits at the largest rate: the largest count of three, of the first twelve rounds."""
+    from rlnotes.chapters.c14.readings import arm, letter  # only here: it needs torch
+
+    rows = [row for row in arm("four bits", 8e-4) if row["round"] <= 12]
+    counts = [sum(row["L - D_seq"] > 0 for row in rows if row["seed"] == seed) for seed in {r["seed"] for r in rows}]
+    return letter(max(counts))
+
+
+# --- 14.2
+
+
+def _which_log() -> tuple[str, str, int]:
+    """That whose mask drops most where the two policies agree, what says so, and when nearly all is dropped."""
+    logs = {"A": stored_log("1c47"), "B": stored_log("29eb")}
+    narrow = min(logs, key=lambda name: logs[name].rows()[0]["mismatch"])
+    return narrow, "mismatch", logs[narrow].first("no_gradient", above=0.9)
+
+
+# --- 14.3
+
+_LOG_R = np.array([[0.2, -0.1, 0.3], [-0.4, 0.9, 7.0], [-0.8, -1.1, 0.1], [0.6, 5.0, 5.0]])
+_OWN = np.array([[1, 1, 1], [1, 1, 0], [1, 1, 1], [1, 0, 0]]) > 0
+BATCHES: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {
+    "all kept": (_LOG_R, _OWN, np.array([1.0, 0.5, 0.2, 0.0]), np.array([True] * 4)),
+    "a right response dropped": (_LOG_R, _OWN, np.array([1.0, 1.0, 0.2, 0.7]), np.array([True, False, True, True])),
+    "a wrong response dropped": (_LOG_R, _OWN, np.array([1.0, 0.0, 1.0, 0.3]), np.array([True, False, True, True])),
+    "several dropped": (_LOG_R, _OWN, np.array([0.4, 0.9, 1.0, 0.6]), np.array([False, True, False, False])),
+}
+
+
+def _as_given(log_r, own, reward, kept):
+    log_w = np.where(own, log_r, 0).sum(1)
+    return np.mean(kept * reward * log_w)
+
+
+def _promise_by_walking(log_r: np.ndarray, own: np.ndarray, reward: np.ndarray, kept: np.ndarray) -> float:
+    """Response by response: its part of L less its k3 where it is kept, the reward where not."""
     total = 0.0
-    for new, old, gain in zip(logp_new, logp_old, reward, strict=True):
-        ratios = [math.exp(a - b) for a, b in zip(new, old, strict=True)]
-        total += gain * (sum(r - 1 for r in ratios) - sum(r - 1 - math.log(r) for r in ratios))
+    for row, inside, gain, keep in zip(log_r, own, reward, kept, strict=True):
+        ratios = [math.exp(x) for x, real in zip(row, inside, strict=True) if real]
+        part = sum(r - 1 for r in ratios) - sum(r - 1 - math.log(r) for r in ratios)
+        total += gain * (part if keep else -1)
     return total / len(reward)
 
 
-def _k3(log_ratio: np.ndarray) -> np.ndarray:
-    return np.expm1(log_ratio) - log_ratio
+def _log_w(log_r: np.ndarray, own: np.ndarray) -> np.ndarray:
+    return np.where(own, log_r, 0).sum(1)
 
 
-def _kept(log_ratio: np.ndarray, own: np.ndarray, most: float, average: float) -> np.ndarray:
-    """Response by response, token by token."""
-    found = []
-    for row, inside in zip(log_ratio, own, strict=True):
-        tokens = [x for x, real in zip(row, inside, strict=True) if real]
-        total = sum(math.exp(x) - 1 - x for x in tokens)
-        found.append(max(abs(x) for x in tokens) <= most and total / len(tokens) <= average)
-    return np.array(found)
+# --- 14.4
 
 
-def _mask_of(largest: np.ndarray, average: np.ndarray, most: float, limit: float) -> np.ndarray:
-    return (largest <= most) & (average <= limit)
+def _surrogate_and_error() -> tuple[float, float]:
+    case = parity(2, 0.3, 0.1)
+    return surrogate(*case), error(*case)
 
 
-def _batch_size(rare: float, sure: float) -> int:
-    """By trying one after another."""
-    missed, n = 1.0, 0
-    while 1 - missed < sure:
-        missed *= 1 - rare
+def _change() -> float:
+    return improvement(*parity(2, 0.3, 0.1))
+
+
+# --- 14.5
+
+RARE, SURE, OUT = 0.0068, 0.95, 1 / 500
+
+
+def _first(chance: float, missed: float) -> int:
+    """The first n with (1 - chance)^n at most ``missed``, by trying one after another."""
+    left, n = 1.0, 0
+    while left > missed:
+        left *= 1 - chance
         n += 1
     return n
 
 
-def _masked_promise(probs: np.ndarray, reward: np.ndarray, ratios: np.ndarray, kept: np.ndarray) -> float:
-    """Answer by answer: surrogate less k3 where kept, the whole reward where not."""
-    total = 0.0
-    for p, gain, row, keep in zip(probs, reward, ratios, kept, strict=True):
-        total += p * gain * (sum(r - 1 - (r - 1 - math.log(r)) for r in row) if keep else -1)
-    return total
-
-
-_BATCHES = tuple(
-    tuple(np.array(numbers) for numbers in batch)
-    for batch in (
-        ([[-0.1, -2.0], [-1.0, -0.5]], [[-0.3, -1.0], [-1.0, -0.4]], [1.0, 0.5]),
-        ([[-0.7, -0.2, -0.1], [-2.0, -1.0, -0.3]], [[-0.7, -0.4, -0.2], [-1.0, -1.5, -0.3]], [0.0, 1.0]),
-    )
-)
-_ROWS = (
-    (
-        np.array(
-            [
-                [0.1, -0.2, 0.0],
-                [0.9, 0.0, 0.0],
-                [0.3, 9.0, 9.0],
-                [-0.49, -0.45, 0.4],
-                [0.48, 9.0, 9.0],
-                [-0.6, 0.0, 0.0],  # too far down, with a mean of k3 below 0.05
-            ]
-        ),
-        np.array([[1, 1, 1], [1, 1, 1], [1, 0, 0], [1, 1, 1], [1, 0, 0], [1, 1, 1]]) > 0,
-        0.5,
-        0.1,
-    ),
-    (
-        np.array([[0.0, -0.6], [1.9, 5.0], [-1.9, 5.0], [-0.9, -0.1]]),
-        np.array([[1, 1], [1, 0], [1, 0], [1, 1]]) > 0,
-        2.0,
-        1.2,
-    ),
-)
-_MODELS = (
-    (
-        np.array([0.4, 0.4, 0.1, 0.1]),
-        np.array([1.0, 0.0, 1.0, 0.0]),
-        np.array([[1.1, 1.1], [1.1, 0.9], [0.6, 0.2], [0.6, 1.8]]),
-        np.array([True, True, False, False]),
-    ),
-    (
-        np.array([0.5, 0.3, 0.2]),
-        np.array([0.5, 1.0, 0.2]),
-        np.array([[1.2], [0.9], [0.65]]),
-        np.array([True, True, False]),
-    ),
-)
-
 EXERCISES: dict[str, Exercise] = {
-    "14.0": Exercise(
-        cases=((),),
-        oracle=_last_firing,
-        misconceptions={
-            "there the curve is below 0 already; go one step back": lambda: _last_firing() + 0.1,
-            "that is 0.28 / T^2, and nearly right; asked is a place of the slider, to one decimal": lambda: -7.78,
-            "that is the exact place, -7.77; asked is the last place of the slider below it, to one decimal": (
-                lambda: -7.77
-            ),
-            "this is about where the bound falls below 1. L has to exceed the bound, and L is small there, too": (
-                lambda: -5.6
-            ),
-            "this is where the mixed bound can fire; asked is the Pinsker-marginal one": lambda: -8.2,
-            "this is the number of the source; at it the curve is far below 0": lambda: -4.0,
-        },
-        hints=(
-            "Look at the right panel, and move the second slider to the left until the dot of Pinsker-m. is above 0.",
-            "It is between -8 and -7.5.",
-        ),
-    ),
     "14.1": Exercise(
-        cases=_BATCHES,
-        oracle=_promise,
+        cases=((),),
+        oracle=_how_often,
         misconceptions={
-            "this is L alone: subtract k3, weighted with the reward": lambda n, o, r: np.mean(
-                r * np.expm1(n - o).sum(1)
+            "a larger step has a larger L. But D_seq grows faster: L is of first order in the step, D_seq of second": (
+                lambda: "c"
             ),
-            "k3 must be weighted with the reward, too; without it this is L - D_seq, which promises less": (
-                lambda n, o, r: np.mean(r * np.expm1(n - o).sum(1) - _k3(n - o).sum(1))
+            "look at the larger rate above: it fires while the steps are short, and here no round is as short": (
+                lambda: "b"
             ),
-            "the ratio is new over old": lambda n, o, r: np.mean(r * (o - n).sum(1)),
-            "sum over tokens, and take the mean over responses only": lambda n, o, r: np.mean(r[:, None] * (n - o)),
-            "this is the mean of R (w - 1), the plain estimate of J(pi) - J(mu) itself: without bias, and with a heavy "
-            "tail. Asked is the lower end, the mean of R log w": lambda n, o, r: np.mean(r * np.expm1((n - o).sum(1))),
-            "this is E R w, an estimate of J(pi); asked is the lower end for the change, the mean of R log w": (
-                lambda n, o, r: np.mean(r * np.exp((n - o).sum(1)))
-            ),
-            "this is L without the - 1 of each token, and without k3": lambda n, o, r: np.mean(
-                r * np.exp(n - o).sum(1)
-            ),
-            "the reward is missing": lambda n, o, r: np.mean((n - o).sum(1)),
         },
-        hints=(
-            "Take the last form of Theorem 14.7: the mean of R log w.",
-            "log w is the sum of the log-ratios of the tokens.",
-            "np.mean(reward * (logp_new - logp_old).sum(1))",
-        ),
+        hints=("How do L and D_seq change if a step becomes four times as long?",),
     ),
     "14.2": Exercise(
-        cases=_ROWS,
-        oracle=_kept,
+        cases=((),),
+        oracle=_which_log,
         misconceptions={
-            "what stands after the end of a response is no token of it: leave it out": lambda x, own, m, a: _mask_of(
-                np.abs(x).max(1), _k3(x).mean(1), m, a
+            "A drops more at first, and has a reason: its two policies differ. See what becomes of both columns": (
+                "A",
+                ...,
+                ...,
             ),
-            "the mean is over the tokens of the response, not over all places": lambda x, own, m, a: _mask_of(
-                np.where(own, np.abs(x), 0).max(1), np.where(own, _k3(x), 0).mean(1), m, a
+            "the run is right. But no_gradient in row 1 is higher in the healthy run: which column says that B has no "
+            "reason to drop anything?": ("B", "no_gradient", ...),
+            "the run is right. But the reward of row 1 says nothing of the mask; A's is even lower": (
+                "B",
+                "reward",
+                ...,
             ),
-            "k3 is rho - 1 - log rho; this has the inverse ratio": lambda x, own, m, a: _mask_of(
-                np.where(own, np.abs(x), 0).max(1), np.where(own, _k3(-x), 0).sum(1) / own.sum(1), m, a
-            ),
-            "a token may also leave downwards: the limit is on |log rho|, not on log rho": lambda x, own, m, a: (
-                _mask_of(np.where(own, x, 0).max(1), np.where(own, _k3(x), 0).sum(1) / own.sum(1), m, a)
-            ),
-            "these are the responses that are dropped": lambda x, own, m, a: ~_kept(x, own, m, a),
-            "both conditions must hold, not one of them": lambda x, own, m, a: (
-                (np.where(own, np.abs(x), 0).max(1) <= m) | (np.where(own, _k3(x), 0).sum(1) / own.sum(1) <= a)
-            ),
+            "run and column are right. At step 10 no_gradient is still below 0.9": ("B", "mismatch", 10),
+            "run and column are right. At step 12 it is above 0.9, but it was before": ("B", "mismatch", 12),
+            "run and column are right. That is where it is nearly 1; asked is 0.9": ("B", "mismatch", 13),
         },
-        hints=(
-            "Put 0 where own is False: np.where(own, log_ratio, 0). Both |0| and k3 of 0 are 0.",
-            "x = np.where(own, log_ratio, 0); the mean of k3 is its sum over own.sum(1).",
-            "(np.abs(x).max(1) <= most) & ((np.expm1(x) - x).sum(1) / own.sum(1) <= average)",
-        ),
+        hints=("A mask should drop where the two policies differ. In which run does it drop where they agree?",),
     ),
     "14.3": Exercise(
-        cases=((0.0068, 0.95), (0.1, 0.5), (0.001, 0.99)),
-        oracle=_batch_size,
+        cases=tuple(BATCHES.values()),
+        probes=tuple(BATCHES),
+        oracle=_promise_by_walking,
+        given=_as_given,
         misconceptions={
-            "after 1 / rare responses it has been seen with a chance of about 63 % only": lambda p, q: math.ceil(1 / p),
-            "chances of seeing it do not add up; chances of missing it multiply": lambda p, q: math.ceil(q / p),
-            "one more is needed: round up": lambda p, q: math.floor(math.log(1 - q) / math.log(1 - p)),
-            "this is the size at which it is still missed with the chance `sure`": lambda p, q: math.ceil(
-                math.log(q) / math.log(1 - p)
+            "a dropped response is taken as unchanged; its whole reward may be lost": _as_given,
+            "that is the mean over kept responses. It forgets what the dropped ones may lose, and who is counted": (
+                lambda x, own, r, k: (r * _log_w(x, own))[k].mean()
             ),
+            "the mean is over all responses, kept or not": lambda x, own, r, k: (
+                np.sum(r * np.where(k, _log_w(x, own), -1)) / k.sum()
+            ),
+            "a dropped response costs its own reward, not 1": lambda x, own, r, k: np.mean(
+                np.where(k, r * _log_w(x, own), -1)
+            ),
+            "this has no mask at all: a dropped response counts by its log w": lambda x, own, r, k: np.mean(
+                r * _log_w(x, own)
+            ),
+            "that is the promise of the best mask. Here the mask is given": lambda x, own, r, k: np.mean(
+                r * np.maximum(_log_w(x, own), -1)
+            ),
+            "with w - 1 in place of log w it is a lower bound, too, and a higher one. But from a batch it has the "
+            "tail; Theorem 14.18 has log w": lambda x, own, r, k: np.mean(
+                r * np.where(k, np.expm1(_log_w(x, own)), -1)
+            ),
+            "what stands after the end of a response is no token of it: keep np.where(own, ...)": lambda x, own, r, k: (
+                np.mean(r * np.where(k, x.sum(1), -1))
+            ),
+            "L of the kept ones less what is dropped: the k3 of the kept ones is missing": lambda x, own, r, k: np.mean(
+                r * np.where(k, np.where(own, np.expm1(x), 0).sum(1), -1)
+            ),
+            "kept and dropped have changed places": lambda x, own, r, k: np.mean(r * np.where(k, -1, _log_w(x, own))),
         },
-        hints=(
-            "A batch of n misses it with probability (1 - rare) ** n.",
-            "Solve (1 - rare) ** n = 1 - sure, and round up.",
-            "math.ceil(math.log(1 - sure) / math.log(1 - rare))",
-        ),
+        hints=("What is the least that w - 1 can be, if one has not looked? Weigh it with the response's reward.",),
     ),
     "14.4": Exercise(
         cases=((),),
-        oracle=lambda: error(*parity(2, 0.3, 0.1)),
+        oracle=_surrogate_and_error,
         misconceptions={
-            "the size is right. L promises more than comes, so Error is negative": lambda: 0.02,
-            "two of the four answers have reward 1": lambda: -0.01,
-            "this is the bound 2 T (T - 1) D_TV^2; asked is Error": lambda: 0.04,
-            "this is the change of J, not Error": lambda: 0.06,
-            "this is L, not Error": lambda: 0.08,
+            "L is right, and so is the size of Error. L promises more than comes, so Error is negative": lambda: (
+                _surrogate_and_error()[0],
+                -_surrogate_and_error()[1],
+            ),
+            "that is the change of J in place of L. L adds what each bit would do alone": lambda: (_change(), ...),
+            "L is that of one bit only; it is a sum over both": lambda: (_surrogate_and_error()[0] / 2, ...),
+            "L is right. The second number is the change of J; Error is what L leaves out of it": lambda: (
+                _surrogate_and_error()[0],
+                _change(),
+            ),
+            "L is right. Two of the four responses have reward 1, and each gives -0.01": lambda: (
+                _surrogate_and_error()[0],
+                _surrogate_and_error()[1] / 2,
+            ),
+            "first L, then Error": lambda: _surrogate_and_error()[::-1],
         },
-        hints=(
-            "At T = 2 Error is the sum over answers of R times (pi - mu)(first token) times (pi - mu)(second token).",
-            "Reward 1 have (0, 1) and (1, 0). For each the product is -0.1 times 0.1.",
-        ),
+        hints=("Compute J(mu) and J(pi) first. Then L: move one bit, leave the other to mu, and add both.",),
     ),
     "14.5": Exercise(
-        cases=_MODELS,
-        oracle=_masked_promise,
-        misconceptions={
-            "a dropped answer can lose its whole reward: subtract that": lambda p, r, x, k: (
-                p * r * np.where(k, np.log(x).sum(1), 0)
-            ).sum(),
-            "this counts dropped answers as if they were kept": lambda p, r, x, k: (p * r * np.log(x).sum(1)).sum(),
-            "this is the masked surrogate less what is dropped; k3 is missing": lambda p, r, x, k: (
-                p * r * np.where(k, (x - 1).sum(1), -1)
-            ).sum(),
-            "the mean is over all answers; do not divide by the chance of being kept": lambda p, r, x, k: (
-                _masked_promise(p, r, x, k) / p[k].sum()
-            ),
-            "this is the mean of R (w - 1) where an answer is kept, less what is dropped. It is a lower bound, too, "
-            "and a sharper one; but in a batch w has a heavy tail. Theorem 14.18 has log w": lambda p, r, x, k: (
-                p * r * np.where(k, x.prod(1) - 1, -1)
-            ).sum(),
-            "this is the mean of R (w - 1) over all answers: the change of J itself, and no promise of a mask": (
-                lambda p, r, x, k: (p * r * (x.prod(1) - 1)).sum()
-            ),
-            "this leaves dropped answers out, and has w - 1 where Theorem 14.18 has log w": lambda p, r, x, k: (
-                p * r * k * (x.prod(1) - 1)
-            ).sum(),
-            "a dropped answer costs its reward, so -1 must be weighted with it": lambda p, r, x, k: (
-                p * np.where(k, r * np.log(x).sum(1), -1)
-            ).sum(),
-            "kept and dropped have changed places": lambda p, r, x, k: _masked_promise(p, r, x, ~k),
-            "this is the promise of the best mask; here the mask is given": lambda p, r, x, k: (
-                p * r * np.maximum(np.log(x).sum(1), -1)
-            ).sum(),
-            "sum over the answers: `probs` is the mean's weight already": lambda p, r, x, k: (
-                _masked_promise(p, r, x, k) / len(p)
-            ),
-            "the probability of each answer under mu is missing": lambda p, r, x, k: (
-                r * np.where(k, np.log(x).sum(1), -1)
-            ).sum(),
-        },
-        hints=(
-            "Where an answer is kept, w - 1 is at least log w; where it is dropped, at least -1.",
-            "So the promise is the mean of R times np.where(kept, log w, -1).",
-            "(probs * reward * np.where(kept, np.log(ratios).sum(1), -1)).sum()",
-        ),
-    ),
-    "14.6": Exercise(
         cases=((),),
-        oracle=lambda: "adf",
+        oracle=lambda: (_first(RARE, 1 - SURE), _first(OUT, 0.5)),
         misconceptions={
-            "(b): at T = 4096 and D_max = 1e-4 it cannot be, whatever the rewards": lambda: "abdf",
-            "(c): a mask changes the data, not the policies": lambda: "acdf",
-            "(e): a token with ratio 1 may stand in a context of any KL": lambda: "adef",
-            "(g): the mean of k3 over a batch can miss a rare context that makes up most of D_seq": lambda: "adfg",
-            "(f) is true: chances that are small at each token add up along the response": lambda: "ad",
-            "(d) is true: the parity example attains the order": lambda: "af",
+            "the first number: round up, 439 are a little too few": lambda: (439, ...),
+            "the first number: after 1 / 0.0068 responses it has been seen with a chance of about 63 % only": lambda: (
+                math.ceil(1 / RARE),
+                ...,
+            ),
+            "the first number: chances of seeing it do not add up; chances of missing it multiply": lambda: (
+                math.ceil(SURE / RARE),
+                ...,
+            ),
+            "the first number: with so many it is still missed with a chance of 95 %": lambda: (
+                _first(RARE, SURE),
+                ...,
+            ),
+            "the second number: round up, at 346 a little more than half is kept": lambda: (..., 346),
+            "the second number: chances of being out do not add up": lambda: (..., round(0.5 / OUT)),
+            "the second number: after 500 tokens one is out in the mean, and 37 % are kept": lambda: (..., 500),
+            "first responses, then tokens": lambda: (_first(OUT, 0.5), _first(RARE, 1 - SURE)),
         },
-        hints=(
-            "Three are true.",
-            "Ask of each whether it speaks of the policies or of the samples.",
-        ),
+        hints=("A branch is missed n times with probability (1 - p)^n; a response of n tokens is kept in the same way.",),
     ),
 }

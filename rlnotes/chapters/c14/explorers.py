@@ -1,11 +1,51 @@
-"""Explorer of chapter 14: the error bounds of 001 over the horizon, and when a certificate made of them can fire."""
+"""The explorers of chapter 14: what is promised of coins, and a ceiling on the certificates of 001."""
 
 import numpy as np
 
 from rlnotes.bounds import token_closed_forms as forms
+from rlnotes.chapters.c14.coins import promises
 from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
 
 LEAST = -1.0  # no policy can do worse, with rewards in [0, 1]
+CUT = -0.3  # lower ends of the promises in the main picture
+STEPS, LENGTHS = np.arange(51) / 100, np.arange(1, 13)  # D_seq; log2 of T
+
+
+class PromisedExplorer(ExplorerModel):
+    """Left over the step, right over the length: the true change of the coins' J, and what is promised of it."""
+
+    script = "promised.js"
+    title = "Promised and true change"
+    controls = (
+        Control("horizon", "log₂ of the length T", 1, 12, 1, 3),
+        Control("step", "step: D_seq, nats a response", 0.0, 0.5, 0.01, 0.1),
+    )
+    panels = (
+        Axes("at this length: over the step", "D_seq of the step", "change of J", (0, 0.5), (CUT, 0.4)),
+        Axes("at this step: over the length", "log₂ of T", "change of J", (1, 12), (CUT, 0.4)),
+    )
+
+    def curves(self, **values: float) -> list[Panel]:
+        """By :func:`rlnotes.chapters.c14.coins.promises`, cut off below."""
+        left, right = promises(2 ** values["horizon"], STEPS), promises(2.0**LENGTHS, values["step"])
+        return [
+            [(name, xs, np.maximum(ys, CUT)) for name, ys in found.items()]
+            for xs, found in ((STEPS, left), (LENGTHS, right))
+        ]
+
+    def marks(self, **values: float) -> list[float]:
+        """At the step, and at the length."""
+        return [values["step"], values["horizon"]]
+
+    def alt(self, values: dict[str, float]) -> str:
+        """With the ends and the highest place of each curve."""
+        left, right = self.curves(**values)
+        over = [f"{name}: highest {y.max():.2f} at {x[y.argmax()]:.2f}, {y[-1]:.2f} at the end" for name, x, y in left]
+        along = [f"{name} from {y[0]:.2f} to {y[-1]:.2f}" for name, _, y in right]
+        return (
+            f"{super().alt(values)}. Left, D_seq 0 to 0.5: {'; '.join(over)}. Right, 2 to 4096 tokens: "
+            f"{'; '.join(along)}. Cut off at {CUT}."
+        )
 
 
 class CertificateExplorer(ExplorerModel):
@@ -54,4 +94,4 @@ class CertificateExplorer(ExplorerModel):
         return [values["horizon"], values["kl"]]
 
 
-EXPLORERS: dict[str, ExplorerModel] = {"certificate": CertificateExplorer()}
+EXPLORERS: dict[str, ExplorerModel] = {"promised": PromisedExplorer(), "certificate": CertificateExplorer()}
