@@ -16,9 +16,7 @@ def log_w(x: np.ndarray, own: np.ndarray) -> np.ndarray:
 REPAIRED: dict[str, Callable[..., Any]] = {
     "where": lambda x, own, r, k: np.mean(r * np.where(k, log_w(x, own), -1)),
     "two terms": lambda x, own, r, k: (k * r * log_w(x, own)).mean() - ((1 - k) * r).mean(),
-    "by hand": lambda x, own, r, k: (
-        sum(g * (x[i][own[i]].sum() if k[i] else -1.0) for i, g in enumerate(r)) / len(r)
-    ),
+    "by hand": lambda x, own, r, k: sum(g * (x[i][own[i]].sum() if k[i] else -1.0) for i, g in enumerate(r)) / len(r),
     "L less k3": lambda x, own, r, k: np.mean(
         r * np.where(k, (own * np.expm1(x)).sum(1) - (own * (np.expm1(x) - x)).sum(1), -1)
     ),

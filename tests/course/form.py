@@ -268,8 +268,8 @@ def core_path(page: Page) -> Iterator[str]:
 
 
 def boxes(page: Page) -> Iterator[str]:
-    """The chapter and its deeper page have each number once, and none is left out; a page has them in their order. Below
-    each box stands its source, in small. So a statement that other pages cite keeps its number if it goes deeper.
+    """The chapter and its deeper page have each number once, and none is left out; a page has them in their order. So a
+    statement that other pages cite keeps its number if it goes deeper. Below each box stands its source, in small.
     """
     there = Page.read(page.partner).boxes if page.partner.exists() else []
     numbers = [int(number.split(".")[1]) for number in page.boxes]

@@ -7,11 +7,13 @@ import pytest
 
 from rlnotes.bounds import derived, tokens
 from rlnotes.bounds import token_closed_forms as forms
+from rlnotes.chapters.c14 import coins
 from rlnotes.estimators.importance import monte_carlo
 from rlnotes.exact import token_divergences as divergences
 from rlnotes.exact import token_families as families
 from rlnotes.exact.random_tokens import REGIMES, random_case
 from rlnotes.exact.token_surrogates import error, surrogate
+from rlnotes.exact.token_surrogates import gains as surrogate_gains
 from rlnotes.exact.tokens import (
     improvement,
     log_token_ratios,
@@ -92,6 +94,48 @@ def test_chapter_14_eight_coins_the_plain_estimate_a_cap_and_a_log():
     assert means[0] == pytest.approx(improvement(m, new, old))
     spreads = [np.sqrt((p * (m.reward * x) ** 2).sum() - ((p * m.reward * x).sum()) ** 2) for x in (w - 1, np.log(w))]
     assert spreads[0] > 2 * spreads[1]
+
+
+def test_chapter_14_coins_in_closed_form_are_those_that_are_enumerated():
+    for T in (2, 6, 8):
+        model = single_prompt(sequences(2, T).sum(1) > T / 2, 2, T)
+        fair = single_prompt_policy([np.tile([0.5, 0.5], (2**t, 1)) for t in range(T)])
+        for step in (0.02, 0.3):
+            one = 0.5 + float(coins.shift(T, step))
+            case = model, single_prompt_policy([np.tile([1 - one, one], (2**t, 1)) for t in range(T)]), fair
+            found, taken = coins.changes(T, step), coins.penalties(T, step)
+            log_w = log_token_ratios(*case).sum(-1)
+            exact = {"true": improvement(*case), "L": surrogate(*case)}
+            exact["R log w"] = (sequence_probs(model, fair) * model.reward * log_w).sum()
+            assert {name: float(x) for name, x in found.items()} == pytest.approx(exact)
+            gains = max(np.abs(rows).max() for rows in surrogate_gains(*case))
+            exact = {
+                "12.3": 2 * T * (T - 1) * gains * (one - 0.5),
+                "14.5, chain": tokens.kl_chain(*case).penalty,
+                "14.5, root": tokens.pinsker_marginal(*case).penalty,
+                "14.5, mixed": tokens.mixed(*case).penalty,
+                "15.2": tokens.quadratic(*case).penalty / 2,
+                "15.4": tokens.tv_sum(*case),
+                "14.7": divergences.sequence_kl(model, fair, case[1]),
+                "14.7, weighted": (sequence_probs(model, fair) * model.reward * derived.slack(*case, "kl")).sum(),
+            }
+            assert {name: float(x) for name, x in taken.items()} == pytest.approx(exact)
+
+
+def test_chapter_14_which_bounds_fire_on_coins_and_how_far():
+    short, long = coins.fires(8), coins.fires(4096)
+    assert [name for name, (far, *_) in long.items() if far == 0] == ["15.4"]
+    largest = [name for name in long if name.startswith(("12", "14.5", "15.2"))]
+    assert max(long[name][0] for name in largest) < 5e-5 and max(long[name][1] for name in largest) < 1e-3
+    assert (f"{long['14.7'][1]:.2f}", f"{long['14.7, weighted'][1]:.2f}") == ("0.08", "0.16")
+    assert abs(short["14.7"][1] - long["14.7"][1]) < 0.01 and short["14.5, root"][1] > 20 * long["14.5, root"][1]
+
+
+def test_chapter_14_the_sum_of_mean_tv_is_no_promise():
+    rng = np.random.default_rng(3)
+    for i in range(140):
+        case = random_case(rng, REGIMES[i % len(REGIMES)])
+        assert surrogate(*case) <= tokens.tv_sum(*case) + 1e-9
 
 
 def test_chapter_14_one_flipped_route_moves_a_token_far_more_than_the_others():

@@ -14,7 +14,7 @@ from rlnotes.notebook.exercise import Exercise
 
 
 def _how_often() -> str:
-    """By the stored runs behind four bits at the largest rate: the largest count of three, of the first twelve rounds."""
+    """By the stored runs behind four bits at the largest rate: the largest count of three, of twelve rounds each."""
     from rlnotes.chapters.c14.readings import arm, letter  # only here: it needs torch
 
     rows = [row for row in arm("four bits", 8e-4) if row["round"] <= 12]
@@ -205,6 +205,8 @@ EXERCISES: dict[str, Exercise] = {
             "the second number: after 500 tokens one is out in the mean, and 37 % are kept": lambda: (..., 500),
             "first responses, then tokens": lambda: (_first(OUT, 0.5), _first(RARE, 1 - SURE)),
         },
-        hints=("A branch is missed n times with probability (1 - p)^n; a response of n tokens is kept in the same way.",),
+        hints=(
+            "A branch is missed n times with probability (1 - p)^n; a response of n tokens is kept in the same way.",
+        ),
     ),
 }

@@ -8,7 +8,7 @@ from rlnotes.notebook.explorer import Axes, Control, ExplorerModel, Panel
 
 LEAST = -1.0  # no policy can do worse, with rewards in [0, 1]
 CUT = -0.3  # lower ends of the promises in the main picture
-STEPS, LENGTHS = np.arange(51) / 100, np.arange(1, 13)  # D_seq; log2 of T
+STEPS, LENGTHS = np.arange(41) / 200, np.arange(1, 13)  # D_seq; log2 of T
 
 
 class PromisedExplorer(ExplorerModel):
@@ -18,11 +18,11 @@ class PromisedExplorer(ExplorerModel):
     title = "Promised and true change"
     controls = (
         Control("horizon", "log₂ of the length T", 1, 12, 1, 3),
-        Control("step", "step: D_seq, nats a response", 0.0, 0.5, 0.01, 0.1),
+        Control("step", "step: D_seq, nats a response", 0.0, 0.2, 0.005, 0.02),
     )
     panels = (
-        Axes("at this length: over the step", "D_seq of the step", "change of J", (0, 0.5), (CUT, 0.4)),
-        Axes("at this step: over the length", "log₂ of T", "change of J", (1, 12), (CUT, 0.4)),
+        Axes("at this length: over the step", "D_seq of the step", "change of J", (0, 0.2), (CUT, 0.3)),
+        Axes("at this step: over the length", "log₂ of T", "change of J", (1, 12), (CUT, 0.3)),
     )
 
     def curves(self, **values: float) -> list[Panel]:
@@ -43,7 +43,7 @@ class PromisedExplorer(ExplorerModel):
         over = [f"{name}: highest {y.max():.2f} at {x[y.argmax()]:.2f}, {y[-1]:.2f} at the end" for name, x, y in left]
         along = [f"{name} from {y[0]:.2f} to {y[-1]:.2f}" for name, _, y in right]
         return (
-            f"{super().alt(values)}. Left, D_seq 0 to 0.5: {'; '.join(over)}. Right, 2 to 4096 tokens: "
+            f"{super().alt(values)}. Left, D_seq 0 to 0.2: {'; '.join(over)}. Right, 2 to 4096 tokens: "
             f"{'; '.join(along)}. Cut off at {CUT}."
         )
 

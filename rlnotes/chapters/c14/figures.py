@@ -29,8 +29,8 @@ def promised_and_true() -> tuple[Figure, str]:
     axis.set(xlabel="true change of J", ylabel="promised, log scale", xlim=(-WIDE, WIDE), ylim=(LOWEST, 3))
     axis.legend(frameon=False, fontsize=8, loc="lower left")
     return figure, (
-        f"{len(rows)} rounds with changes of {change.min():.2f} to {change.max():.2f}, all promises below the line where "
-        f"promised is true. {'; '.join(words)}. Dotted: 0."
+        f"{len(rows)} rounds with changes of {change.min():.2f} to {change.max():.2f}, all promises below the "
+        f"line where promised is true. {'; '.join(words)}. Dotted: 0."
     )
 
 

@@ -13,7 +13,7 @@ export function compute({ horizon, step }) {
   }
   const names = ["true change", "mean of R log w", "L − D_seq", "published"], least = -0.3;
   const shown = (T, D) => at(T, D).map((x) => Math.max(x, least));
-  const steps = Array.from({ length: 51 }, (_, i) => i / 100), lengths = Array.from({ length: 12 }, (_, i) => i + 1);
+  const steps = Array.from({ length: 41 }, (_, i) => i / 200), lengths = Array.from({ length: 12 }, (_, i) => i + 1);
   const T = 2 ** horizon, now = at(T, step), drawn = shown(T, step);
   const over = steps.map((D) => shown(T, D)), along = lengths.map((x) => shown(2 ** x, step));
   const panel = (xs, rows, x) => ({
@@ -23,7 +23,7 @@ export function compute({ horizon, step }) {
   const say = (x) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(3);
   const fired = names.slice(1).filter((_, i) => now[i + 1] > 0);
   return {
-    text: `T = ${T}, a step of D_seq = ${step.toFixed(2)} nats a response: J changes by ${say(now[0])}. Promised: R log w ` +
+    text: `T = ${T}, a step of D_seq = ${step.toFixed(3)} nats a response: J changes by ${say(now[0])}. Promised: R log w ` +
       `${say(now[1])}, L − D_seq ${say(now[2])}, published ${say(now[3])}. ` +
       (fired.length ? `Above 0: ${fired.join(", ")}.` : "None is above 0."),
     panels: [panel(steps, over, step), panel(lengths, along, horizon)],

@@ -17,13 +17,17 @@ QUIZ = Quiz(
                     "Refused is not bad. Look at held-out prompts.",
                     right=True,
                 ),
-                Choice("It went too far, and the rate must be smaller.", "Refused rounds at a rate that ends well exist."),
+                Choice(
+                    "It went too far, and the rate must be smaller.", "Refused rounds at a rate that ends well exist."
+                ),
             ),
         ),
         Question(
             "Responses become four times as long, with D_seq and L as before. Which promises stay as they are?",
             (
-                Choice("All: they are made of KL, and KL is as before.", "T stands in all three bounds of Theorem 14.5."),
+                Choice(
+                    "All: they are made of KL, and KL is as before.", "T stands in all three bounds of Theorem 14.5."
+                ),
                 Choice(
                     "L - D_seq and the mean of R log w.",
                     "Neither T nor a largest KL is in Theorem 14.7.",
@@ -38,9 +42,13 @@ QUIZ = Quiz(
         Question(
             "A mask keeps only responses on which mu and pi agree. What does it do to the largest KL of a context?",
             (
-                Choice("It makes it 0.", "On what is kept. The policies still differ in the contexts that were dropped."),
+                Choice(
+                    "It makes it 0.", "On what is kept. The policies still differ in the contexts that were dropped."
+                ),
                 Choice("It makes it smaller, by the share that is kept.", "No: the pair of policies is as it was."),
-                Choice("Nothing: it changes the data, not the policies.", "So the certificate does not hold.", right=True),
+                Choice(
+                    "Nothing: it changes the data, not the policies.", "So the certificate does not hold.", right=True
+                ),
             ),
         ),
         Question(

@@ -1,6 +1,7 @@
 """What chapter 14 reads off its stored runs: what rounds were promised, and what masks do to training."""
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def broken(name: str) -> int:
 def by_distance() -> Rows:
     """The rounds by their D_seq: how many fell, and in how many a promise was above 0."""
     edges, found = (0, 0.001, 0.01, 0.1, 1, np.inf), []
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         rows = [row for row in live() if low <= row["D_seq"] < high]
         own = {"D_seq": f"{low:g} to {high:g}" if np.isfinite(high) else f"above {low:g}", "rounds": len(rows)}
         own["J fell"] = int((column(rows, "change") < 0).sum())
