@@ -66,8 +66,8 @@ def test_the_sharper_bound_lies_between_the_promise_and_the_change():
 @pytest.mark.parametrize(
     ("name", "answer", "said"),
     [
-        ("14.1", "c", "first order"),
-        ("14.1", "b", "no round is as short"),
+        ("14.1", "a", "so for L - D_seq"),
+        ("14.1", "b", "refuses where J falls"),
         ("14.2", ("A", "no_gradient", 1), "has a reason"),
         ("14.2", ("B", "no_gradient", 11), "no reason to drop"),
         ("14.2", ("B", "reward", 11), "says nothing of the mask"),
@@ -98,8 +98,8 @@ def test_an_answer_that_is_known_to_be_wrong_is_named(name: str, answer: Any, sa
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("14.1", "a"),
-        ("14.1", "(a)"),
+        ("14.1", "c"),
+        ("14.1", "(c)"),
         ("14.2", ("B", "mismatch", 11)),
         ("14.2", ["b", "mismatch", 11.0]),
         ("14.4", (0.08, -0.02)),

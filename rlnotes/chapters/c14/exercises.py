@@ -14,12 +14,11 @@ from rlnotes.notebook.exercise import Exercise
 
 
 def _how_often() -> str:
-    """By the stored runs behind four bits at the largest rate: the largest count of three, of twelve rounds each."""
+    """By the stored run that the loop is, behind four bits at the largest rate: its first twelve rounds."""
     from rlnotes.chapters.c14.readings import arm, letter  # only here: it needs torch
 
-    rows = [row for row in arm("four bits", 8e-4) if row["round"] <= 12]
-    counts = [sum(row["L - D_seq"] > 0 for row in rows if row["seed"] == seed) for seed in {r["seed"] for r in rows}]
-    return letter(max(counts))
+    rows = [row for row in arm("four bits", 8e-4) if row["seed"] == 0 and row["round"] <= 12]
+    return letter(sum(row["R log w"] > 0 for row in rows))
 
 
 # --- 14.2
@@ -94,14 +93,12 @@ EXERCISES: dict[str, Exercise] = {
         cases=((),),
         oracle=_how_often,
         misconceptions={
-            "a larger step has a larger L. But D_seq grows faster: L is of first order in the step, D_seq of second": (
-                lambda: "c"
+            "that is so for L - D_seq, which takes off the KL of all responses. R log w counts rewarded ones only": (
+                lambda: "a"
             ),
-            "look at the larger rate above: it fires while the steps are short, and here no round is as short": (
-                lambda: "b"
-            ),
+            "it refuses where J falls, and that is rare even here": lambda: "b",
         },
-        hints=("How do L and D_seq change if a step becomes four times as long?",),
+        hints=("What does R log w take off for a response without a reward? And how many have one at the start?",),
     ),
     "14.2": Exercise(
         cases=((),),
