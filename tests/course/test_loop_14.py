@@ -286,3 +286,83 @@ def test_chapter_14_what_the_stored_runs_say():
     for copy in ("float8", "float32"):
         assert np.median(table.last(f"trm, {copy} 3e-4", "accuracy", 4)) < 0.05
         assert np.median(table.last(f"grpo, {copy} 3e-4", "accuracy", 4)) > 0.1
+
+
+def test_chapter_14_no_promise_of_the_stored_rounds_is_broken_and_which_fired():
+    from rlnotes.chapters.c14 import readings
+
+    rows, column = readings.live(), readings.column
+    change = column(rows, "change")
+    rose, fell = change > 0, change < 0
+    assert (len(rows), rose.sum(), fell.sum()) == (480, 419, 61)
+    counts = {}
+    for title, name in readings.PROMISES.items():
+        promised = column(rows, name)
+        assert (promised <= change + 1e-4).all() and not (promised[fell] > 0).any()
+        counts[title] = int((promised > 0).sum()), f"{readings.told_share(rows, name):.3f}"
+    assert counts == {"flat": (278, "0.061"), "weighted": (417, "0.658"), "published": (70, "0.001")}
+    flat = column(rows, "L - D_seq")
+    far = column(rows, "D_seq") > 0.1
+    assert (((flat <= 0) & rose).sum(), ((flat <= 0) & fell).sum()) == (141, 61)
+    assert (far.sum(), (flat[far] > 0).sum(), rose[far].sum()) == (72, 1, 65)
+    assert (column(rows, "R log w")[far] > 0).sum() == 64
+    assert {row["rate"] for row in rows if row["published"] > 0} == {1e-5}
+
+
+def test_chapter_14_a_promise_is_over_the_policy_that_sampled():
+    from rlnotes.chapters.c14 import readings
+
+    rows = readings.arm("four bits", 1e-5)
+    change, over = readings.column(rows, "change"), readings.column(rows, "over pi_k")
+    assert (len(rows), (change > 0).sum(), (over > 0).sum()) == (60, 23, 60)
+
+
+def test_chapter_14_a_batch_that_was_trained_on_promises_more_often():
+    from rlnotes.chapters.c14 import readings
+
+    trained, new = readings.from_batches()
+    assert (trained["of these, J fell"], new["of these, J fell"]) == (16, 5)
+    assert f"{trained['most promised there']:.3f}" == "0.019" and new["most promised there"] < 1.5e-4
+
+
+def test_chapter_14_the_loop_at_the_largest_rate_on_three_starts():
+    from rlnotes.chapters.c14 import readings
+
+    counts = {}
+    for name in ("R log w", "L - D_seq"):
+        rows = [row for row in readings.arm("four bits", 8e-4) if row["round"] <= 12]
+        counts[name] = [sum(row[name] > 0 for row in rows if row["seed"] == seed) for seed in range(3)]
+    assert counts == {"R log w": [9, 11, 10], "L - D_seq": [0, 4, 1]}
+
+
+def test_chapter_14_what_its_contest_is_said_to_show():
+    from rlnotes.chapters.c14 import readings
+
+    def row(task: str, arm: str) -> dict:
+        return next(row for row in readings.masks_in_short(task) if row["method"] == arm)
+
+    def word(task: str, arm: str, column: str) -> str:
+        return row(task, arm)[column].split("]  ")[1]
+
+    free, clip = "less unclipped", "less pg_is clip"
+    assert (
+        word("misled int4", "trm", free) == "within 0.03 of each other" and word("misled int4", "trm", clip) == "worse"
+    )
+    for arm in ("trm_one_sided", "dppo_tv"):
+        assert word("misled int4", arm, free) == "better" and word("misled int4", arm, clip) == "not told"
+    assert row("misled lag 64", "trm")["died"] == "4 of 12"
+    assert {word("misled lag 64", "trm", column) for column in (free, clip)} == {"not told"}
+    assert word("misled lag 64", "trm_one_sided", free) == "worse"
+    assert [word("misled lag 64", arm, clip) for arm in ("unclipped", "dppo_tv")] == ["better", "better"]
+    for arm in ("unclipped", "trm", "trm_one_sided", "dppo_tv"):
+        assert word("ledger int4", arm, clip) == "not told"
+    assert word("ledger int4", "dppo_tv", free) == "within 0.03 of each other"
+    ends = [row("misled int4", arm)["greedy, end"] for arm in readings.ARMS]
+    assert min(ends) > 0.965 and max(ends) == 1
+    dead = {
+        arm: sum(
+            int(one["died"].split()[0]) for task in readings.TASKS for one in readings.masks_in_short(task, (arm,))[1:]
+        )
+        for arm in readings.OTHERS
+    }
+    assert dead == {"trm_max": 4, "trm_avg": 3, "seq_mis": 3}
