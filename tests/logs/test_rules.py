@@ -131,6 +131,10 @@ PLANTED = {
         "verl", dict(mismatch_prob=flat(0.15), staleness=flat(4)), healthy=dict(mismatch_prob=flat(0.05))
     ),
     "weights-drop-answers": Planted("trl", dict(weight_min=flat(0.0)), healthy=dict(weight_min=flat(0.4))),
+    "promise-out-of-reach": Planted("verl", dict(mismatch_k3=flat(0.05)), healthy=dict(mismatch_k3=flat(0.001))),
+    "mask-by-maximum": Planted(
+        "verl", dict(dropped=flat(0.5)), settings=dict(rejection="seq_max_k2"), told=dict(rejection="seq_mean_k3")
+    ),
     "filter-drops-much": Planted("openrlhf", dict(dropped=flat(0.4)), healthy=dict(dropped=flat(0.05))),
     "weight-mean": Planted("verl", dict(weight_mean=flat(0.4)), healthy=dict(weight_mean=flat(0.98))),
     "ess-low": Planted("verl", dict(ess=flat(0.2)), healthy=dict(ess=flat(0.8))),
