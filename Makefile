@@ -26,7 +26,7 @@ PIP       := -m pip install --quiet --disable-pip-version-check $(PIP_EXTRA)
 NOTEBOOKS := $(wildcard course/*.ipynb) course/book/template.ipynb
 DEEPER    := $(wildcard course/deeper/*.ipynb) course/book/deeper/template.ipynb
 CHAPTER   := course/02_performance_difference.ipynb
-ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py chapters/test_exercises_13_14.py control/test_networks.py \
+ROOMS     := $(addprefix tests/,bounds/test_result.py bridge/test_import.py chapters/test_exercises_14.py control/test_networks.py \
 	course/test_notebooks.py estimators/test_returns.py exact/test_tokens.py lm/test_clip_and_warm_up.py logs/test_settings.py \
 	notebook/test_live.py objectives/test_gates.py studies/test_power.py gpu/test_stacked.py golden/test_make.py test_repository.py)
 TYPED     := trl|transformers|accelerate|datasets|tokenizers|stable_baselines3|sb3_contrib|reasoning_gym|playwright
