@@ -7,7 +7,7 @@ from rlnotes.chapters.c14.readings import ARMS, PROMISES, TASKS, column, live, s
 from rlnotes.notebook.figures import STYLES, new_figure
 
 SMALL, WIDE = 1e-3, 0.6  # axes of changes are straight up to the first, and end at the second
-LOWEST = -60.0
+LOWEST = -150.0
 
 
 def promised_and_true() -> tuple[Figure, str]:
