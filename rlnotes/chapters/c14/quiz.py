@@ -54,12 +54,12 @@ QUIZ = Quiz(
         Question(
             "Which of these is a promise from a batch, in the mean, if rewards lie in [0, 1] and mu covers pi?",
             (
-                Choice("The mean of R (w - 1).", "That is the change itself: no lower bound, and its tail is heavy."),
                 Choice(
                     "The mean of R times the summed log-ratio.",
                     "R log w, the lower end of Theorem 14.7.",
                     right=True,
                 ),
+                Choice("The mean of R (w - 1).", "That is the change itself: no lower bound, and its tail is heavy."),
                 Choice("The mean of the log-ratios of kept responses.", "Without R, and without what was dropped."),
             ),
         ),
