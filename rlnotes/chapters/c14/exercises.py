@@ -128,7 +128,6 @@ EXERCISES: dict[str, Exercise] = {
         oracle=_promise_by_walking,
         given=_as_given,
         misconceptions={
-            "a dropped response is taken as unchanged; its whole reward may be lost": _as_given,
             "that is the mean over kept responses. It forgets what the dropped ones may lose, and who is counted": (
                 lambda x, own, r, k: (r * _log_w(x, own))[k].mean()
             ),
