@@ -15,7 +15,7 @@ def arms() -> tuple[Figure, str]:
     mean.
     """
     kinds = readings.kinds()
-    figure, axes = new_figure(len(kinds), columns=2, width=3.5, height=2.5)
+    figure, axes = new_figure(len(kinds), columns=2, width=3.2, height=2.2)
     said = []
     for axis, kind in zip(axes, kinds, strict=True):
         words = []
