@@ -54,12 +54,12 @@ QUIZ = Quiz(
         Question(
             "A bound takes 40 from a surrogate of 0.05. Rewards lie between 0 and 1. What do you know of the step?",
             (
-                Choice("It loses.", "The bound is a floor. It does not say where above the floor the step is."),
                 Choice(
                     "Nothing that you did not know before.",
                     "No step loses more than 1 here. The bound is true, and vacuous.",
                     right=True,
                 ),
+                Choice("It loses.", "The bound is a floor. It does not say where above the floor the step is."),
                 Choice("It is too large for any guarantee.", "For this one. Another bound may say more."),
             ),
         ),

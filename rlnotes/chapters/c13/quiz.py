@@ -10,13 +10,13 @@ QUIZ = Quiz(
             "What does this round do for it?",
             (
                 Choice(
+                    "It is pushed until it is 20 % likelier than before the round.",
+                    "That is a clip at pi_k. This one ends at 1.2 times what mu gave it.",
+                ),
+                Choice(
                     "Nothing, and if other updates push it back to 1.2 times, the objective does not see that loss.",
                     "Beyond 1.2 its term is flat, up and down.",
                     right=True,
-                ),
-                Choice(
-                    "It is pushed until it is 20 % likelier than before the round.",
-                    "That is a clip at pi_k. This one ends at 1.2 times what mu gave it.",
                 ),
                 Choice(
                     "It is pulled back to 1.2.",
