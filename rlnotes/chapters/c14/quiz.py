@@ -23,7 +23,7 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "Responses become four times as long, with D_seq and L as before. Which promises stay as they are?",
+            "Responses become four times as long; D_seq, L and mean R log w are as before. Which promises stay?",
             (
                 Choice(
                     "All: they are made of KL, and KL is as before.", "T stands in all three bounds of Theorem 14.5."
@@ -52,14 +52,14 @@ QUIZ = Quiz(
             ),
         ),
         Question(
-            "Which of these is a promise from a batch, in the mean, if rewards lie in [0, 1] and mu covers pi?",
+            "Which of these is a lower bound of the change, in the mean, if rewards lie in [0, 1] and mu covers pi?",
             (
                 Choice(
                     "The mean of R times the summed log-ratio.",
                     "R log w, the lower end of Theorem 14.7.",
                     right=True,
                 ),
-                Choice("The mean of R (w - 1).", "That is the change itself: no lower bound, and its tail is heavy."),
+                Choice("The mean of R (w - 1).", "That is the change itself, with a heavy tail; nothing is taken off."),
                 Choice("The mean of the log-ratios of kept responses.", "Without R, and without what was dropped."),
             ),
         ),
@@ -68,7 +68,7 @@ QUIZ = Quiz(
             (
                 Choice(
                     "Nothing: it is unbiased.",
-                    "For a pi that was chosen without this batch. This one was made to look well on it.",
+                    "For a pi that was chosen without this batch. This one was fitted to it.",
                 ),
                 Choice("It is too low: it is a lower bound.", "The bound is. The estimate may lie above it."),
                 Choice(
