@@ -34,8 +34,8 @@ else:
 ROOT = Path(__file__).parents[2]
 BOOK = ROOT / ".book" / "html"
 SCREENS = ROOT / ".book" / "screens"
-CHAPTERS = ("00_start_here", "02_performance_difference", "07_grpo")
-EXPLORERS = {"00_start_here": 1, "02_performance_difference": 1, "07_grpo": 1}
+CHAPTERS = ("00_start_here", "02_performance_difference", "04_conservative_policy_iteration", "07_grpo")
+EXPLORERS: dict[str, int] = dict(zip(CHAPTERS, (1, 1, 2, 1), strict=True))
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -96,9 +96,9 @@ def test_the_book_is_alive_without_network_or_kernel(browser: sync_api.Browser, 
     assert explorers.count() == EXPLORERS[chapter]
     assert page.evaluate(APART)
     move_by_keyboard(page, "body")
-    if chapter.startswith("02"):  # an exact model rests without a kernel, and the page says so
-        assert explorers.last.locator("input:disabled").count() == 2
-        assert explorers.last.locator("path.curve").count() == 4
+    if chapter.startswith("04"):  # an exact model rests without a kernel, and the page says so
+        assert explorers.last.locator("input:disabled").count() == 3
+        assert explorers.last.locator("path.curve").count() == 3
         assert page.get_by_text("need a running kernel").is_visible()
     picture(page, f"book_{chapter}_{theme}")
     assert watched.errors == []
