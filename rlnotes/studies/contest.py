@@ -107,6 +107,20 @@ def chosen(table: Table) -> dict[tuple[str, str], str]:
     return {(table.labels[name]["task"], table.labels[name]["recipe"]): name for name in names}
 
 
+def tuned(table: Table) -> dict[tuple[str, str], dict[float, tuple[float, int]]]:
+    """By task and recipe of a contest: at each learning rate that was tried, in its order, the mean accuracy of the
+    tuning runs, and how many died.
+    """
+    apart = replace(table, rows=table.tuning)
+    found: dict[tuple[str, str], dict[float, tuple[float, int]]] = {}
+    for name in apart.rows:
+        own = table.labels[name]
+        dead = sum(died(accuracy) for _, accuracy in apart.curves(name, "accuracy"))
+        mean = float(apart.mean(name, "accuracy").mean())
+        found.setdefault((own["task"], own["recipe"]), {})[float(own["rate"])] = mean, dead
+    return {key: dict(sorted(own.items())) for key, own in found.items()}
+
+
 def less(table: Table, ours: str, theirs: str, metric: str | None = None) -> Verdict:
     """The verdict on two methods of a contest, by the mean over each run of a ``metric``, the table's score if None.
     Runs of one start are a cluster; the margin is that which was stated before the runs.

@@ -1,7 +1,6 @@
 """What chapter 12 reads from its stored runs: what old versions cost, and how far away they are."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -131,15 +130,8 @@ def by_rate() -> Rows:
 
 def _tuned() -> dict[tuple[str, str], dict[float, tuple[float, int]]]:
     """The mean accuracy of the tuning runs, and how many died, at each rate, by feed and objective."""
-    table = load_table("12_versions")
-    apart = replace(table, rows=table.tuning)
-    found: dict[tuple[str, str], dict[float, tuple[float, int]]] = {}
-    for name in apart.rows:
-        own = table.labels[name]
-        dead = sum(died(accuracy) for _, accuracy in apart.curves(name, "accuracy"))
-        mean = float(apart.mean(name, "accuracy").mean())
-        found.setdefault((FEEDS[own["task"]], own["recipe"]), {})[float(own["rate"])] = mean, dead
-    return {key: dict(sorted(own.items())) for key, own in found.items()}
+    found = contest.tuned(load_table("12_versions"))
+    return {(FEEDS[task], recipe): own for (task, recipe), own in found.items()}
 
 
 def counted_otherwise() -> Rows:

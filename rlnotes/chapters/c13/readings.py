@@ -1,6 +1,5 @@
 """What chapter 13 reads from stored runs of one clip with several centres: a loop, contests, and a real model."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -122,15 +121,8 @@ def rounds_to_half(task: str, arm: str) -> float:
 
 def tuning() -> dict[tuple[str, str], dict[float, tuple[float, int]]]:
     """By task and arm: the mean accuracy of the tuning runs at each rate that was tried, and how many died."""
-    table = load_table("13_mechanisms")
-    apart = replace(table, rows=table.tuning)
-    found: dict[tuple[str, str], dict[float, tuple[float, int]]] = {}
-    for name in apart.rows:
-        own = table.labels[name]
-        dead = sum(died(accuracy) for _, accuracy in apart.curves(name, "accuracy"))
-        mean = float(apart.mean(name, "accuracy").mean())
-        found.setdefault((own["task"], ARMS[own["recipe"]]), {})[float(own["rate"])] = mean, dead
-    return {key: dict(sorted(own.items())) for key, own in found.items()}
+    found = contest.tuned(load_table("13_mechanisms"))
+    return {(task, ARMS[recipe]): own for (task, recipe), own in found.items()}
 
 
 def by_rate(task: str) -> Rows:
